@@ -2,7 +2,7 @@
 //! in a broker, and the compiler decides as it does there what to put where it is called.
 
 use tautwire_message::MessageId;
-use tautwire_session::{Journal, LogPosition, NoSeat, Record, SessionNumber};
+use tautwire_session::{Journal, LogPosition, NoClusterBox, Record, SessionNumber};
 
 use crate::engine::Broker;
 use crate::packets::Layout;
@@ -22,9 +22,9 @@ struct PromptLog {
 }
 
 impl Journal for PromptLog {
-    type Seat<T: Send> = NoSeat<T>;
+    type ClusterBox<T: Send> = NoClusterBox<T>;
 
-    const KEEPS: bool = true;
+    const PERSISTENT: bool = true;
 
     fn next_session(&mut self) -> SessionNumber {
         self.sessions += 1;
@@ -40,7 +40,7 @@ impl Journal for PromptLog {
 
     fn end_frame(&mut self) {}
 
-    fn has_posted_all(&self) -> bool {
+    fn has_submitted_all(&self) -> bool {
         true
     }
 

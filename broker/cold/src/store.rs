@@ -10,7 +10,7 @@ mod tests;
 use std::collections::{BTreeMap, HashSet};
 use std::io;
 
-use tautwire_message::{COLD_MAX_BYTES, Cold, ColdAnswer, ColdOrder, ColdRead, Message, Slot};
+use tautwire_message::{Message, SPILL_MAX_BYTES, SpillRead, SpillRequest, SpillResponse, SpillSlot, Spilled};
 
 use crate::files::{Files, ReadWrite};
 use compaction::Compaction;
@@ -80,7 +80,7 @@ pub struct Store<F: Files> {
     buffer: Vec<u8>,
     compaction: Option<Compaction>,
     /// Those that could not be read when that was last tried.
-    unreadable: HashSet<Slot>,
+    unreadable: HashSet<SpillSlot>,
     stats: Stats,
 }
 
@@ -118,23 +118,26 @@ impl<F: Files> Store<F> {
     }
 
     /// Does what an order asks for.
-    pub fn answer(&mut self, order: ColdOrder) -> ColdAnswer {
+    pub fn answer(&mut self, order: SpillRequest) -> SpillResponse {
         match order {
-            ColdOrder::Write { ticket, messages } => {
+            SpillRequest::Write { ticket, messages } => {
                 let slots = self.write(&messages);
-                ColdAnswer::Written { ticket, messages: messages.into_iter().zip(slots).collect() }
+                SpillResponse::Written { ticket, messages: messages.into_iter().zip(slots).collect() }
             }
-            ColdOrder::Read { ticket, messages } => {
-                let slots: Vec<Slot> = messages.iter().map(Cold::slot).collect();
+            SpillRequest::Read { ticket, messages } => {
+                let slots: Vec<SpillSlot> = messages.iter().map(Spilled::slot).collect();
                 let mut bytes = Vec::new();
                 let ranges = self.read(&slots, &mut bytes);
-                ColdAnswer::Read { ticket, messages: ColdRead::new(bytes, messages.into_iter().zip(ranges).collect()) }
+                SpillResponse::Read {
+                    ticket,
+                    messages: SpillRead::new(bytes, messages.into_iter().zip(ranges).collect()),
+                }
             }
         }
     }
 
     /// Writes messages; gives the slot of each, or `None` where it was not written.
-    pub fn write<'a>(&mut self, messages: impl IntoIterator<Item = &'a Message>) -> Vec<Option<Slot>> {
+    pub fn write<'a>(&mut self, messages: impl IntoIterator<Item = &'a Message>) -> Vec<Option<SpillSlot>> {
         let mut slots = Vec::new();
         // Those before have been written.
         let mut first_unsure = 0;
@@ -170,7 +173,7 @@ impl<F: Files> Store<F> {
 
     /// These have not been written after all.
     #[cold]
-    fn mark_unwritten(&mut self, slots: &mut [Option<Slot>], error: &io::Error) {
+    fn mark_unwritten(&mut self, slots: &mut [Option<SpillSlot>], error: &io::Error) {
         log::error!("messages stay in memory, since they cannot be written to the cold store: {error}");
         for slot in slots {
             if let Some(slot) = slot.take() {
@@ -182,10 +185,10 @@ impl<F: Files> Store<F> {
     }
 
     /// Puts a message into the buffer; `None` where it would go over the limit. An error may concern all that is in the buffer.
-    fn append(&mut self, message: &Message) -> io::Result<Option<Slot>> {
+    fn append(&mut self, message: &Message) -> io::Result<Option<SpillSlot>> {
         let message = message.as_ref();
         let bytes = HEADER_BYTES + message.stored_bytes();
-        let Some(len) = u32::try_from(bytes).ok().filter(|_| message.kept_bytes() <= COLD_MAX_BYTES) else {
+        let Some(len) = u32::try_from(bytes).ok().filter(|_| message.allocated_bytes() <= SPILL_MAX_BYTES) else {
             return Ok(None);
         };
         if self.stats.file_bytes + (self.buffer.len() + bytes) as u64 > self.settings.limit_bytes {
@@ -256,7 +259,7 @@ impl<F: Files> Store<F> {
     }
 
     /// Nobody holds the message any more.
-    pub fn free(&mut self, slot: Slot) {
+    pub fn free(&mut self, slot: SpillSlot) {
         let Some(place) = self.table.free_slot(slot) else { return };
         self.stats.messages -= 1;
         self.record_read(slot, true);
@@ -302,7 +305,7 @@ impl<F: Files> Store<F> {
 }
 
 /// Fills in the header of a record.
-fn seal(record: &mut [u8], slot: Slot) {
+fn seal(record: &mut [u8], slot: SpillSlot) {
     let len = (record.len() - HEADER_BYTES) as u32;
     record[4..8].copy_from_slice(&slot.0.to_le_bytes());
     record[8..12].copy_from_slice(&len.to_le_bytes());
@@ -311,13 +314,13 @@ fn seal(record: &mut [u8], slot: Slot) {
 }
 
 /// The slot and the length, header included, that a record's header tells.
-fn header(record: &[u8]) -> Option<(Slot, usize)> {
+fn header(record: &[u8]) -> Option<(SpillSlot, usize)> {
     let header = record.get(..HEADER_BYTES)?;
     let number = |at: usize| u32::from_le_bytes([header[at], header[at + 1], header[at + 2], header[at + 3]]);
-    Some((Slot(number(4)), HEADER_BYTES.checked_add(number(8) as usize)?))
+    Some((SpillSlot(number(4)), HEADER_BYTES.checked_add(number(8) as usize)?))
 }
 
 /// Whether a record is whole and that of `slot`.
-fn is_checksum_valid(record: &[u8], slot: Slot) -> bool {
+fn is_checksum_valid(record: &[u8], slot: SpillSlot) -> bool {
     header(record) == Some((slot, record.len())) && record[..4] == crc32c::crc32c(&record[4..]).to_le_bytes()
 }

@@ -9,7 +9,7 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use rtrb::{Consumer, Producer, RingBuffer};
-use tautwire_message::{ColdAnswer, ColdOrder, ColdPort, Freed, Shelf, Slot};
+use tautwire_message::{FreedSlots, SpillAccount, SpillClient, SpillRequest, SpillResponse, SpillSlot};
 
 use crate::files::Files;
 use crate::store::{Stats, Store};
@@ -43,8 +43,8 @@ impl SpillThread {
     /// The thread cannot be started.
     pub fn start<F: Files>(
         store: Store<F>,
-        freed: Arc<Freed>,
-        shelves: Vec<Arc<Shelf>>,
+        freed: Arc<FreedSlots>,
+        shelves: Vec<Arc<SpillAccount>>,
         wake: impl Fn(usize) + Send + 'static,
         report: impl Fn(&Stats) + Send + 'static,
     ) -> io::Result<(SpillThread, Vec<ShardPort>)> {
@@ -84,14 +84,14 @@ impl Drop for SpillThread {
 /// One shard's way to the thread.
 #[derive(Debug)]
 pub struct ShardPort {
-    orders: Producer<ColdOrder>,
-    answers: Consumer<ColdAnswer>,
+    orders: Producer<SpillRequest>,
+    answers: Consumer<SpillResponse>,
     waker: Arc<Waker>,
-    shelf: Arc<Shelf>,
+    shelf: Arc<SpillAccount>,
 }
 
-impl ColdPort for ShardPort {
-    fn post(&mut self, order: ColdOrder) -> Result<(), ColdOrder> {
+impl SpillClient for ShardPort {
+    fn post(&mut self, order: SpillRequest) -> Result<(), SpillRequest> {
         self.orders.push(order).map_err(|rtrb::PushError::Full(order)| order)?;
         self.waker.wake();
         Ok(())
@@ -101,33 +101,33 @@ impl ColdPort for ShardPort {
         !self.answers.is_empty()
     }
 
-    fn next_answer(&mut self) -> Option<ColdAnswer> {
+    fn next_answer(&mut self) -> Option<SpillResponse> {
         self.answers.pop().ok()
     }
 
-    fn shelf(&self) -> &Arc<Shelf> {
+    fn spill_account(&self) -> &Arc<SpillAccount> {
         &self.shelf
     }
 }
 
 struct SpillWorker<F: Files> {
     store: Store<F>,
-    freed: Arc<Freed>,
+    freed: Arc<FreedSlots>,
     channels: Vec<ShardChannel>,
     stop: Arc<AtomicBool>,
     waker: Arc<Waker>,
     /// An empty list with room.
-    slots: Vec<Slot>,
+    slots: Vec<SpillSlot>,
     /// After an error, when rewriting is tried again.
     retry_at: Option<Instant>,
     reported: Stats,
 }
 
 struct ShardChannel {
-    orders: Consumer<ColdOrder>,
-    answers: Producer<ColdAnswer>,
+    orders: Consumer<SpillRequest>,
+    answers: Producer<SpillResponse>,
     /// Answers for which the ring has no room.
-    waiting: VecDeque<ColdAnswer>,
+    waiting: VecDeque<SpillResponse>,
 }
 
 impl<F: Files> SpillWorker<F> {

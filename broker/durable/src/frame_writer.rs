@@ -7,7 +7,7 @@ use tautwire_journal::record::{self, Ids, Member, PendingRecord};
 use tautwire_message::{Body, Message, MessageId, MessageRef};
 use tautwire_protocol::PacketId;
 use tautwire_session::{
-    Change, Homes, KeptWill, PendingMessage, Receivers, Record, RetainedChange, SessionNumber, ShardNumber,
+    Change, PendingMessage, Receivers, Record, RetainedChange, SessionNumber, ShardNumber, ShardPlacement, StoredWill,
 };
 
 /// Puts one frame together.
@@ -41,18 +41,20 @@ impl FrameWriter {
             Record::Counted { last_session, last_sequence } => {
                 self.append(&record::Record::Counted { last_session: last_session.0, last_sequence });
             }
-            Record::Begun(Homes { shards, seed }) => self.append(&record::Record::Begun { shards, seed }),
-            Record::Handed { from, to, sequence, message, receivers } => {
+            Record::RunStarted(ShardPlacement { shards, seed }) => {
+                self.append(&record::Record::RunStarted { shards, seed })
+            }
+            Record::Forwarded { from, to, sequence, message, receivers } => {
                 self.add_message(message);
                 let (from, to, message) = (shard(from), shard(to), message.id());
                 let member = match receivers {
                     Receivers::Subscribers => None,
                     Receivers::Member(session, share) => Some(Member { session: id(session), share }),
                 };
-                self.append(&record::Record::Handed { from, to, sequence, message, member });
+                self.append(&record::Record::Forwarded { from, to, sequence, message, member });
             }
-            Record::Took { from, to, sequence } => {
-                self.append(&record::Record::Took { from: shard(from), to: shard(to), sequence });
+            Record::ForwardAccepted { from, to, sequence } => {
+                self.append(&record::Record::ForwardAccepted { from: shard(from), to: shard(to), sequence });
                 self.known.clear();
             }
             Record::Retained { sequence, change: RetainedChange::Set(message) } => {
@@ -74,7 +76,7 @@ impl FrameWriter {
     }
 
     /// The message is on its way from another shard, so an earlier frame has it: until the record that says it has been taken.
-    pub fn know(&mut self, message: MessageId) {
+    pub fn mark_forwarded(&mut self, message: MessageId) {
         self.known.insert(message);
     }
 
@@ -82,7 +84,7 @@ impl FrameWriter {
         let record = match change {
             Change::ExpiryInterval(seconds) => record::Record::ExpiryInterval { session, seconds: *seconds },
             Change::Will(Some(will)) => {
-                let KeptWill { message, delay_s, message_expiry_s } = &**will;
+                let StoredWill { message, delay_s, message_expiry_s } = &**will;
                 let (delay_s, message_expiry_s, message) = (*delay_s, *message_expiry_s, message.as_ref());
                 record::Record::Will { session, delay_s, message_expiry_s, message }
             }
@@ -105,13 +107,13 @@ impl FrameWriter {
                 let Some(packet_id) = packet_id else { return missing("StartedQueued") };
                 record::Record::StartedQueued { session, packet_id }
             }
-            Change::Withdrawn => record::Record::Withdrawn { session },
+            Change::Unqueued => record::Record::Unqueued { session },
             Change::Received(packet_id) => record::Record::Received { session, packet_id: *packet_id },
             Change::Completed(packet_id) => record::Record::Completed { session, packet_id: *packet_id },
             Change::Taken(packet_id) => record::Record::Taken { session, packet_id: *packet_id },
             Change::Released(packet_id) => record::Record::Released { session, packet_id: *packet_id },
-            Change::GoOnWith(packet_id) => record::Record::GoOnWith { session, packet_id: *packet_id },
-            Change::Awaited(packet_id) => record::Record::Awaited { session, packet_id: *packet_id },
+            Change::NextPacketId(packet_id) => record::Record::NextPacketId { session, packet_id: *packet_id },
+            Change::AwaitingPubComp(packet_id) => record::Record::AwaitingPubComp { session, packet_id: *packet_id },
         };
         self.append(&record);
     }
@@ -119,8 +121,8 @@ impl FrameWriter {
     /// A cold message is read before it is written down.
     fn add_body(&mut self, body: &Body) {
         match body {
-            Body::Hot(message) => self.add_message(message),
-            Body::Cold(_) => missing("a message"),
+            Body::Loaded(message) => self.add_message(message),
+            Body::Spilled(_) => missing("a message"),
         }
     }
 

@@ -6,11 +6,11 @@ use std::sync::Arc;
 
 use tautwire_journal::SessionId;
 use tautwire_journal::record::{PendingRecord, Record, RecordError, Records};
-use tautwire_memory::Ledger;
+use tautwire_memory::MemoryLedger;
 use tautwire_message::{Body, Message, MessageId};
 use tautwire_session::{
-    Change, Homes, KeptWill, PendingMessage, Receivers, Record as Kept, Replay, ReplayError, RetainedChange,
-    SessionNumber, ShardNumber, SubscriptionIds, SubscriptionRecord,
+    Change, PendingMessage, Receivers, Record as Kept, Replay, ReplayError, RetainedChange, SessionNumber, ShardNumber,
+    ShardPlacement, StoredWill, SubscriptionIds, SubscriptionRecord,
 };
 
 use crate::mutant::{Mutant, is};
@@ -31,7 +31,7 @@ pub enum RecoveryError {
     /// A record names a message that is not in the log before it.
     MessageMissing(MessageId),
     /// A message that was put on disk to leave memory cannot be read back.
-    MessageUnreadable(MessageId),
+    UnreadableMessage(MessageId),
 }
 
 impl RecoveryError {
@@ -41,7 +41,7 @@ impl RecoveryError {
             RecoveryError::Record(error) => error.fault.code(),
             RecoveryError::Replay(error) => error.code(),
             RecoveryError::MessageMissing(_) => "recovery-message-missing",
-            RecoveryError::MessageUnreadable(_) => "recovery-message-unreadable",
+            RecoveryError::UnreadableMessage(_) => "recovery-message-unreadable",
         }
     }
 }
@@ -54,7 +54,7 @@ impl fmt::Display for RecoveryError {
             RecoveryError::MessageMissing(id) => {
                 write!(f, "a record names message {id}, which is not in the log before it; part of the log is missing")
             }
-            RecoveryError::MessageUnreadable(id) => {
+            RecoveryError::UnreadableMessage(id) => {
                 write!(
                     f,
                     "message {id} cannot be read back from the folder for cold messages; look at the disk, and start again"
@@ -86,7 +86,7 @@ pub struct Recovery<'s> {
     spill_queue: SpillQueue<'s>,
     /// Filters of shared subscriptions that messages name, each once.
     shares: HashMap<Box<str>, Arc<str>>,
-    ledger: Option<Arc<Ledger>>,
+    ledger: Option<Arc<MemoryLedger>>,
     /// The last moment that a record names.
     last_ms: u64,
     read_bytes: u64,
@@ -101,7 +101,7 @@ pub struct Recovery<'s> {
 impl<'s> Recovery<'s> {
     /// Nothing yet. Messages are entered in `ledger`, if one is given; only the thread of that ledger's shard may go on then,
     /// or any one before there are threads.
-    pub fn new(ledger: Option<Arc<Ledger>>) -> Recovery<'s> {
+    pub fn new(ledger: Option<Arc<MemoryLedger>>) -> Recovery<'s> {
         let (replay, messages, shares) = (Replay::default(), ById::default(), HashMap::new());
         let (retained, spill_queue) = (Vec::new(), SpillQueue::default());
         let (read_bytes, next_report_bytes, other_bytes) = (0, 0, 0);
@@ -220,7 +220,7 @@ impl<'s> Recovery<'s> {
         let Recovery { replay, messages, spill_queue, .. } = self;
         spill_queue.write(replay, |id, cold| {
             if let Some(body) = messages.get_mut(&id) {
-                *body = Body::Cold(cold.clone());
+                *body = Body::Spilled(cold.clone());
             }
         });
     }
@@ -246,7 +246,7 @@ impl<'s> Recovery<'s> {
             Record::ExpiryInterval { session, seconds } => self.change(session, &Change::ExpiryInterval(seconds))?,
             Record::Will { session, delay_s, message_expiry_s, message } => {
                 let message = kept(&message, self.ledger.as_ref());
-                let will = KeptWill { message, delay_s, message_expiry_s };
+                let will = StoredWill { message, delay_s, message_expiry_s };
                 self.change(session, &Change::Will(Some(Box::new(will))))?;
             }
             Record::WillGone { session } => self.change(session, &Change::Will(None))?,
@@ -257,11 +257,11 @@ impl<'s> Recovery<'s> {
             Record::Unsubscribed { session, filter } => self.change(session, &Change::Unsubscribed(filter.into()))?,
             Record::Queued { session, delivery } => {
                 let pending = self.pending(&delivery)?;
-                let message = pending.message.hot().cloned();
+                let message = pending.message.loaded().cloned();
                 self.change(session, &Change::Queued(pending))?;
                 self.spill_queue.add_queued(message.as_ref(), number(session), &self.replay);
             }
-            Record::Withdrawn { session } => self.change(session, &Change::Withdrawn)?,
+            Record::Unqueued { session } => self.change(session, &Change::Unqueued)?,
             Record::Started { session, packet_id, delivery } => {
                 let change = Change::Started(self.pending(&delivery)?);
                 let (session, packet_id) = (number(session), Some(packet_id));
@@ -276,9 +276,9 @@ impl<'s> Recovery<'s> {
             Record::Taken { .. } if is(Mutant::ForgetsTakenIdentifiers) => {}
             Record::Taken { session, packet_id } => self.change(session, &Change::Taken(packet_id))?,
             Record::Released { session, packet_id } => self.change(session, &Change::Released(packet_id))?,
-            Record::GoOnWith { session, packet_id } => self.change(session, &Change::GoOnWith(packet_id))?,
-            Record::Awaited { session, packet_id } => {
-                let (session, change) = (number(session), Change::Awaited(packet_id));
+            Record::NextPacketId { session, packet_id } => self.change(session, &Change::NextPacketId(packet_id))?,
+            Record::AwaitingPubComp { session, packet_id } => {
+                let (session, change) = (number(session), Change::AwaitingPubComp(packet_id));
                 self.replay.apply(&Kept::Changed { session, change: &change, packet_id: Some(packet_id) })?;
             }
             Record::Counted { last_session, last_sequence } => {
@@ -287,9 +287,9 @@ impl<'s> Recovery<'s> {
             Record::RetainedSet { sequence, message } => {
                 // Whose topic is needed.
                 let message = match self.message(message)? {
-                    Body::Hot(message) => message,
-                    Body::Cold(cold) => {
-                        self.spill_queue.read(&cold).ok_or(RecoveryError::MessageUnreadable(message))?
+                    Body::Loaded(message) => message,
+                    Body::Spilled(cold) => {
+                        self.spill_queue.read(&cold).ok_or(RecoveryError::UnreadableMessage(message))?
                     }
                 };
                 self.retained.push(message.id());
@@ -301,21 +301,23 @@ impl<'s> Recovery<'s> {
                 let change = RetainedChange::Cleared(topic.into());
                 self.replay.apply(&Kept::Retained { sequence, change: &change })?;
             }
-            Record::Begun { shards, seed } => self.replay.apply(&Kept::Begun(Homes { shards, seed }))?,
-            Record::Handed { from, to, sequence, message, member } => {
+            Record::RunStarted { shards, seed } => {
+                self.replay.apply(&Kept::RunStarted(ShardPlacement { shards, seed }))?
+            }
+            Record::Forwarded { from, to, sequence, message, member } => {
                 let message = match self.message(message)? {
-                    Body::Hot(message) => message,
-                    Body::Cold(cold) => {
-                        self.spill_queue.read(&cold).ok_or(RecoveryError::MessageUnreadable(message))?
+                    Body::Loaded(message) => message,
+                    Body::Spilled(cold) => {
+                        self.spill_queue.read(&cold).ok_or(RecoveryError::UnreadableMessage(message))?
                     }
                 };
                 let receivers = member
                     .map_or(Receivers::Subscribers, |member| Receivers::Member(number(member.session), member.share));
                 let (from, to, message) = (shard(from), shard(to), &message);
-                self.replay.apply(&Kept::Handed { from, to, sequence, message, receivers })?;
+                self.replay.apply(&Kept::Forwarded { from, to, sequence, message, receivers })?;
             }
-            Record::Took { from, to, sequence } => {
-                self.replay.apply(&Kept::Took { from: shard(from), to: shard(to), sequence })?;
+            Record::ForwardAccepted { from, to, sequence } => {
+                self.replay.apply(&Kept::ForwardAccepted { from: shard(from), to: shard(to), sequence })?;
             }
         }
         Ok(())
@@ -326,7 +328,7 @@ impl<'s> Recovery<'s> {
     }
 
     fn message(&self, id: MessageId) -> Result<Body, RecoveryError> {
-        let handed = || self.replay.handed_message(id).map(|message| message.clone().into());
+        let handed = || self.replay.forwarded_message(id).map(|message| message.clone().into());
         let retained = || self.replay.retained().find(|body| body.id() == id).cloned();
         self.messages.get(&id).cloned().or_else(handed).or_else(retained).ok_or(RecoveryError::MessageMissing(id))
     }
@@ -346,9 +348,9 @@ impl<'s> Recovery<'s> {
     }
 }
 
-fn kept(message: &tautwire_message::MessageRef<'_>, ledger: Option<&Arc<Ledger>>) -> Message {
+fn kept(message: &tautwire_message::MessageRef<'_>, ledger: Option<&Arc<MemoryLedger>>) -> Message {
     match ledger {
-        Some(ledger) => message.keep(ledger),
+        Some(ledger) => message.to_message_in(ledger),
         None => message.to_message(),
     }
 }

@@ -88,7 +88,7 @@ impl Recovery<'_> {
         for older in [older, taken].into_iter().flatten() {
             let is_lost = |found: &ReplayedSession| found.session.name() == client_id && !is_ending(&found.session);
             if self.replay.session_of(older).is_some_and(|found| Some(older) == taken || is_lost(found)) {
-                let error = RecoveryError::Replay(ReplayError::NumberTaken(older));
+                let error = RecoveryError::Replay(ReplayError::DuplicateSession(older));
                 self.skip(Some(older), &error, |skipped| &mut skipped.replaced);
                 let _ = self.replay.apply(&Kept::Ended(older));
             }
@@ -103,11 +103,11 @@ impl Recovery<'_> {
                 let _ = self.replay.apply(&Kept::Counted { last_session: *session, last_sequence: 0 });
                 self.skip(Some(*session), error, |skipped| &mut skipped.unknown_session);
             }
-            RecoveryError::Replay(ReplayError::OtherIdentifier(session)) => {
+            RecoveryError::Replay(ReplayError::PacketIdMismatch(session)) => {
                 self.skip(Some(*session), error, |skipped| &mut skipped.mismatched_packet_id);
                 self.go_on_with(*session, record);
             }
-            RecoveryError::Replay(ReplayError::NumberTaken(session)) => {
+            RecoveryError::Replay(ReplayError::DuplicateSession(session)) => {
                 self.skip(Some(*session), error, |skipped| &mut skipped.replaced);
             }
             RecoveryError::MessageMissing(_) => self.skip(session, error, |skipped| &mut skipped.message_missing),
@@ -118,7 +118,7 @@ impl Recovery<'_> {
     /// The identifier was free when it was given, so whatever had it before was complete. What is lost says so.
     fn go_on_with(&mut self, session: SessionNumber, record: &Record<'_>) {
         let Some(id) = packet_id(record) else { return };
-        for change in [Change::Completed(id), Change::GoOnWith(id)] {
+        for change in [Change::Completed(id), Change::NextPacketId(id)] {
             let _ = self.replay.apply(&Kept::Changed { session, change: &change, packet_id: None });
         }
         if let Err(error) = self.record(record) {
@@ -155,7 +155,7 @@ fn packet_id(record: &Record<'_>) -> Option<PacketId> {
     match *record {
         Record::Started { packet_id, .. }
         | Record::StartedQueued { packet_id, .. }
-        | Record::Awaited { packet_id, .. } => Some(packet_id),
+        | Record::AwaitingPubComp { packet_id, .. } => Some(packet_id),
         _ => None,
     }
 }

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use tautwire_journal::{FrameSender, PostError};
 use tautwire_message::MessageId;
-use tautwire_session::{Change, Journal, LogPosition, LogState, NoSeat, Record, SessionNumber};
+use tautwire_session::{Change, Journal, LogPosition, LogState, NoClusterBox, Record, SessionNumber};
 
 use crate::frame_writer::FrameWriter;
 
@@ -93,9 +93,9 @@ fn is_awaited(record: &Record<'_>) -> bool {
 }
 
 impl Journal for ShardLog {
-    type Seat<T: Send> = NoSeat<T>;
+    type ClusterBox<T: Send> = NoClusterBox<T>;
 
-    const KEEPS: bool = true;
+    const PERSISTENT: bool = true;
 
     fn next_session(&mut self) -> SessionNumber {
         self.numbers.next_number()
@@ -107,8 +107,8 @@ impl Journal for ShardLog {
         LogPosition(self.port.posted().0 + self.pending_frames.len() as u64 + 1)
     }
 
-    fn know(&mut self, message: MessageId) {
-        self.frame.know(message);
+    fn mark_forwarded(&mut self, message: MessageId) {
+        self.frame.mark_forwarded(message);
     }
 
     fn end_frame(&mut self) {
@@ -134,7 +134,7 @@ impl Journal for ShardLog {
         self.frame.len()
     }
 
-    fn has_posted_all(&self) -> bool {
+    fn has_submitted_all(&self) -> bool {
         self.pending_frames.is_empty()
     }
 
@@ -146,7 +146,7 @@ impl Journal for ShardLog {
         LogPosition(self.port.written().0)
     }
 
-    fn is_behind(&self) -> bool {
+    fn is_lagging(&self) -> bool {
         // One that has failed never catches up, and takes whatever it is told for nothing.
         !self.has_failed && (!self.pending_frames.is_empty() || !self.port.has_room(FREE_MIN_BYTES))
     }

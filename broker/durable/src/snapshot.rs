@@ -1,7 +1,7 @@
 //! The present state in one file, so that the log before it is not needed any more.
 
 use tautwire_journal::{Disk, Epoch, LogError, LogId, Position, SnapshotWriter};
-use tautwire_message::{Cold, Message, MessageRef};
+use tautwire_message::{Message, MessageRef, Spilled};
 use tautwire_session::{Record, Replay};
 
 use crate::frame_writer::FrameWriter;
@@ -32,7 +32,7 @@ pub fn write_snapshot<D: Disk>(
     replay: &Replay,
     disk: &D,
     head: SnapshotHead,
-    read: impl FnMut(&Cold) -> Option<Message>,
+    read: impl FnMut(&Spilled) -> Option<Message>,
     should_continue: impl Fn() -> bool,
 ) -> Result<Option<u64>, LogError> {
     let mut snapshot = SnapshotBuilder::begin(disk, head)?;
@@ -72,12 +72,12 @@ impl<D: Disk> SnapshotBuilder<D> {
     pub(crate) fn add_all(
         &mut self,
         replay: &Replay,
-        read: impl FnMut(&Cold) -> Option<Message>,
+        read: impl FnMut(&Spilled) -> Option<Message>,
         should_continue: impl Fn() -> bool,
     ) -> Result<bool, LogError> {
         let (mut result, mut is_given_up) = (Ok(()), false);
         let described = replay.describe(read, |record| {
-            let is_left_out = is(Mutant::SnapshotForgetsHandovers) && matches!(record, Record::Handed { .. });
+            let is_left_out = is(Mutant::SnapshotForgetsHandovers) && matches!(record, Record::Forwarded { .. });
             if result.is_err() || is_given_up || is_left_out {
                 return;
             }

@@ -3,8 +3,8 @@
 use std::fmt;
 use std::sync::Arc;
 
-use tautwire_memory::Ledger;
-use tautwire_message::{Cold, Message, MessageId};
+use tautwire_memory::MemoryLedger;
+use tautwire_message::{Message, MessageId, Spilled};
 use tautwire_session::{Replay, SessionNumber};
 
 use crate::recovery::ById;
@@ -17,16 +17,16 @@ const SPILL_MIN_BYTES: usize = 192;
 /// Where messages go that need not be in memory, before there are threads.
 pub trait SpillStore {
     /// Writes messages; `None` for those that stay in memory.
-    fn write(&mut self, messages: &[Message]) -> Vec<Option<Cold>>;
+    fn write(&mut self, messages: &[Message]) -> Vec<Option<Spilled>>;
 
     /// Reads a message; `None` where that fails.
-    fn read(&mut self, cold: &Cold) -> Option<Message>;
+    fn read(&mut self, cold: &Spilled) -> Option<Message>;
 
     /// Whether so much is in memory that more should leave it.
     fn should_spill(&self) -> bool;
 
     /// In which messages are entered while they are in memory, where that is asked for.
-    fn ledger(&self) -> Option<Arc<Ledger>> {
+    fn ledger(&self) -> Option<Arc<MemoryLedger>> {
         None
     }
 
@@ -39,11 +39,11 @@ pub trait SpillStore {
 pub struct NoSpillStore;
 
 impl SpillStore for NoSpillStore {
-    fn write(&mut self, messages: &[Message]) -> Vec<Option<Cold>> {
+    fn write(&mut self, messages: &[Message]) -> Vec<Option<Spilled>> {
         messages.iter().map(|_| None).collect()
     }
 
-    fn read(&mut self, _: &Cold) -> Option<Message> {
+    fn read(&mut self, _: &Spilled) -> Option<Message> {
         None
     }
 
@@ -81,7 +81,7 @@ impl<'s> SpillQueue<'s> {
         SpillQueue { store: Some(store), ..SpillQueue::default() }
     }
 
-    pub(crate) fn read(&mut self, cold: &Cold) -> Option<Message> {
+    pub(crate) fn read(&mut self, cold: &Spilled) -> Option<Message> {
         self.store.as_mut()?.read(cold)
     }
 
@@ -121,10 +121,10 @@ impl<'s> SpillQueue<'s> {
         let known = self.by_id.get(&message.id()).copied();
         let at = match known {
             Some(at) => at,
-            None if message.kept_bytes() < SPILL_MIN_BYTES || !store.should_spill() => return,
+            None if message.allocated_bytes() < SPILL_MIN_BYTES || !store.should_spill() => return,
             None => {
                 self.by_id.insert(message.id(), self.batch.len());
-                self.bytes += message.kept_bytes();
+                self.bytes += message.allocated_bytes();
                 self.batch.push(message.clone());
                 self.batch.len() - 1
             }
@@ -138,14 +138,14 @@ impl<'s> SpillQueue<'s> {
     }
 
     /// Writes what has come together; `found` is told of each message that is cold now.
-    pub(crate) fn write(&mut self, replay: &mut Replay, mut found: impl FnMut(MessageId, &Cold)) {
+    pub(crate) fn write(&mut self, replay: &mut Replay, mut found: impl FnMut(MessageId, &Spilled)) {
         let Some(store) = &mut self.store else { return };
         let written = store.write(&self.batch);
         for (at, holder) in self.holders.drain(..) {
             let Some(Some(cold)) = written.get(at) else { continue };
             match holder {
                 SpillHolder::Queue(session, number) => replay.spill_queued(session, number, cold),
-                SpillHolder::Retained(place) => replay.cool_retained(place, cold),
+                SpillHolder::Retained(place) => replay.spill_retained(place, cold),
             }
         }
         for (message, cold) in self.batch.drain(..).zip(written) {
@@ -160,9 +160,9 @@ impl<'s> SpillQueue<'s> {
 
 #[cfg(test)]
 mod tests {
-    use tautwire_message::{MessageRef, Shelf, Slot};
+    use tautwire_message::{MessageRef, SpillAccount, SpillSlot};
     use tautwire_protocol::{PacketId, QoS};
-    use tautwire_session::{Change, PendingMessage, Record, Replayed, RetainedChange, SubscriptionIds};
+    use tautwire_session::{Change, PendingMessage, Record, ReplayedState, RetainedChange, SubscriptionIds};
 
     use super::*;
     use crate::{FrameWriter, Recovery};
@@ -175,15 +175,15 @@ mod tests {
     }
 
     impl SpillStore for TestSlots {
-        fn write(&mut self, messages: &[Message]) -> Vec<Option<Cold>> {
-            let shelf = Arc::new(Shelf::new(Arc::default(), Arc::default()));
+        fn write(&mut self, messages: &[Message]) -> Vec<Option<Spilled>> {
+            let shelf = Arc::new(SpillAccount::new(Arc::default(), Arc::default()));
             let first = self.messages.len();
             self.messages.extend_from_slice(messages);
-            let cold = |(at, message)| Some(Cold::new(message, Slot((first + at) as u32), &shelf));
+            let cold = |(at, message)| Some(Spilled::new(message, SpillSlot((first + at) as u32), &shelf));
             messages.iter().enumerate().map(cold).collect()
         }
 
-        fn read(&mut self, cold: &Cold) -> Option<Message> {
+        fn read(&mut self, cold: &Spilled) -> Option<Message> {
             self.messages.get(cold.slot().0 as usize).cloned().filter(|_| !self.loses)
         }
 
@@ -234,7 +234,7 @@ mod tests {
             frames.push(frame.take(Vec::new()));
         }
         for number in 0..12 {
-            frame.add(&Record::Changed { session: one, change: &Change::Withdrawn, packet_id: None });
+            frame.add(&Record::Changed { session: one, change: &Change::Unqueued, packet_id: None });
             let packet_id = PacketId::new(number + 1);
             frame.add(&Record::Changed { session: two, change: &Change::StartedQueued, packet_id });
         }
@@ -243,7 +243,7 @@ mod tests {
     }
 
     /// A state as the bytes of the records that lead to it.
-    fn described(replay: &Replay, read: impl FnMut(&Cold) -> Option<Message>) -> Result<Vec<u8>, String> {
+    fn described(replay: &Replay, read: impl FnMut(&Spilled) -> Option<Message>) -> Result<Vec<u8>, String> {
         let mut frame = FrameWriter::default();
         replay.describe(read, |record| frame.add(record)).map_err(|error| error.to_string())?;
         Ok(frame.take(Vec::new()))
@@ -262,9 +262,9 @@ mod tests {
         assert!(shelves.messages.len() >= 30, "{} have left", shelves.messages.len());
         assert_eq!(described(&plain, |_| None), described(&cold, |cold| shelves.read(cold)));
         let outbound = |replay: Replay| {
-            let Replayed { sessions, retained, .. } = replay.finish();
+            let ReplayedState { sessions, retained, .. } = replay.finish();
             let memory = sessions.iter().map(|replayed| replayed.session.memory_bytes()).sum::<usize>();
-            (memory, retained.iter().filter(|(_, _, body)| body.cold().is_some()).count())
+            (memory, retained.iter().filter(|(_, _, body)| body.spilled().is_some()).count())
         };
         let (memory_bytes, retained) = outbound(cold);
         assert!(memory_bytes < 2_000_000 && retained == 2, "{memory_bytes} bytes, {retained} retained");
@@ -278,7 +278,7 @@ mod tests {
         frame.add(&Record::Opened { session: SessionNumber(1), client_id: "a", at_ms: 0 });
         frame.add(&Record::Retained { sequence: 1, change: &RetainedChange::Set(message(7)) });
         let first = frame.take(Vec::new());
-        frame.know(message(7).id());
+        frame.mark_forwarded(message(7).id());
         let session = SessionNumber(1);
         frame.add(&Record::Changed { session, change: &Change::Queued(delivery(7)), packet_id: None });
         let second = frame.take(Vec::new());

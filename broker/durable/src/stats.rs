@@ -77,7 +77,7 @@ impl Stats {
         stats.largest_queues = largest.into_sorted_vec().into_iter().map(|Reverse(queue)| queue).collect();
         for message in state.retained() {
             stats.retained_messages += 1;
-            stats.retained_bytes += message.kept_bytes() as u64;
+            stats.retained_bytes += message.allocated_bytes() as u64;
         }
         stats.live_bytes = live_bytes(state);
         stats

@@ -9,7 +9,7 @@ use tautwire_journal::{
     Disk, Epoch, Log, LogId, Position, Reader, SEGMENT_MIN_BYTES, Settings, ShardNumber, SnapshotReader,
     SnapshotWriter, Step, TurnNumber,
 };
-use tautwire_message::{Cold, Message, MessageId, MessageRef};
+use tautwire_message::{Message, MessageId, MessageRef, Spilled};
 use tautwire_protocol::QoS;
 use tautwire_session::{
     Change, LATE_CHANGES_MAX, PendingMessage, Record, Replay, RetainedChange, SessionNumber, SubscriptionIds,
@@ -114,12 +114,12 @@ fn read(disk: &FaultyDisk) -> Replay {
 struct NeverSpill;
 
 impl SpillStore for NeverSpill {
-    fn write(&mut self, messages: &[Message]) -> Vec<Option<Cold>> {
+    fn write(&mut self, messages: &[Message]) -> Vec<Option<Spilled>> {
         assert!(messages.is_empty(), "{} messages were in memory", messages.len());
         Vec::new()
     }
 
-    fn read(&mut self, _: &Cold) -> Option<Message> {
+    fn read(&mut self, _: &Spilled) -> Option<Message> {
         None
     }
 
@@ -283,7 +283,7 @@ fn snapshot_unfit_to_merge(written: &Written) {
     frame.add(&Record::Opened { session: SessionNumber(1), client_id: "a", at_ms: 1 });
     frame.add(&Record::Retained { sequence: 1, change: &set(message(1, "t")) });
     let first = frame.take(Vec::new());
-    frame.know(message(1, "t").id());
+    frame.mark_forwarded(message(1, "t").id());
     let change = queued(message(1, "t"));
     frame.add(&Record::Changed { session: SessionNumber(1), change: &change, packet_id: None });
     let covered = written.log.durable();
@@ -354,7 +354,7 @@ fn a_snapshot_whose_records_name_messages_of_earlier_frames_is_understood() {
     frame.add(&Record::Opened { session: SessionNumber(1), client_id: "a", at_ms: 1 });
     frame.add(&Record::Retained { sequence: 1, change: &retained });
     let first = frame.take(Vec::new());
-    frame.know(message(1, "t").id());
+    frame.mark_forwarded(message(1, "t").id());
     frame.add(&Record::Changed { session: SessionNumber(1), change: &change, packet_id: None });
     let mut snapshot = SnapshotWriter::begin(&disk, ID, epoch(2), Position(4_096), 0).expect("no faults");
     snapshot.append(&first).expect("no faults");
@@ -371,11 +371,11 @@ fn a_snapshot_whose_records_name_messages_of_earlier_frames_is_understood() {
 struct HeldBytesLog(usize);
 
 impl SpillStore for HeldBytesLog {
-    fn write(&mut self, messages: &[Message]) -> Vec<Option<Cold>> {
+    fn write(&mut self, messages: &[Message]) -> Vec<Option<Spilled>> {
         NoSpillStore.write(messages)
     }
 
-    fn read(&mut self, _: &Cold) -> Option<Message> {
+    fn read(&mut self, _: &Spilled) -> Option<Message> {
         None
     }
 
@@ -403,7 +403,7 @@ fn held_bytes_are_reported_during_recovery_and_rebuild() {
     }
     let first = frame.take(Vec::new());
     // A message of an earlier frame, so that merging does not do.
-    frame.know(message(1, &topic(1)).id());
+    frame.mark_forwarded(message(1, &topic(1)).id());
     let change = queued(message(1, &topic(1)));
     frame.add(&Record::Changed { session: SessionNumber(1), change: &change, packet_id: None });
     let mut snapshot = SnapshotWriter::begin(&disk, ID, epoch(2), Position(4_096), 0).expect("no faults");

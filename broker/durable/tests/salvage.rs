@@ -6,7 +6,7 @@ use tautwire_durable::{FrameWriter, Recovery, SkippedRecords, Stats};
 use tautwire_message::{Message, MessageId, MessageRef};
 use tautwire_protocol::{PacketId, QoS};
 use tautwire_session::{
-    Change, KeptWill, PendingMessage, Record, Replay, RetainedChange, SessionNumber, SubscriptionIds,
+    Change, PendingMessage, Record, Replay, RetainedChange, SessionNumber, StoredWill, SubscriptionIds,
     SubscriptionRecord,
 };
 
@@ -104,7 +104,7 @@ fn messages_behind_one_that_is_lost_keep_their_identifiers() {
         changed(1, &Change::Started(pending(3)), Some(3)),
         changed(1, &Change::Queued(pending(4)), None),
         changed(1, &Change::StartedQueued, Some(4)),
-        changed(1, &Change::GoOnWith(PacketId::new(1).expect("not 0")), None),
+        changed(1, &Change::NextPacketId(PacketId::new(1).expect("not 0")), None),
         changed(1, &Change::Started(pending(5)), Some(1)),
         changed(1, &Change::Completed(PacketId::new(3).expect("not 0")), None),
     ];
@@ -146,7 +146,7 @@ fn a_session_that_is_ending_may_share_its_client_with_another_one() {
 
     // The end of one whose will was neither published nor discarded is lost.
     let (first, second, message) = (SessionNumber(1), SessionNumber(2), message(1));
-    let will = Change::Will(Some(Box::new(KeptWill { message, delay_s: 0, message_expiry_s: None })));
+    let will = Change::Will(Some(Box::new(StoredWill { message, delay_s: 0, message_expiry_s: None })));
     let frames = [(first, "a"), (second, "a")].map(|(session, client_id)| {
         let set = Record::Changed { session, change: &will, packet_id: None };
         frame(&[Record::Opened { session, client_id, at_ms: 1 }, set])
@@ -205,7 +205,7 @@ fn history(random: &mut Random, frames: usize) -> Vec<Vec<u8>> {
             let number = SessionNumber(session);
             let state = &model.session_of(number).expect("is there").session;
             let is_empty = state.outbound().is_none_or(|outbound| outbound.queued() == 0);
-            let left = Record::Changed { session: number, change: &Change::Withdrawn, packet_id: None };
+            let left = Record::Changed { session: number, change: &Change::Unqueued, packet_id: None };
             let record = if is_empty { Record::Ended(number) } else { left };
             model.apply(&record).expect("is there");
             bodies.push(frame(&[record]));
@@ -227,7 +227,7 @@ fn history(random: &mut Random, frames: usize) -> Vec<Vec<u8>> {
             0 | 1 => (Change::Queued(pending(next_message)), None),
             2 | 3 => (Change::Started(pending(next_message)), free),
             4 | 5 if queued > 0 => (Change::StartedQueued, free),
-            6 if queued > 0 => (Change::Withdrawn, None),
+            6 if queued > 0 => (Change::Unqueued, None),
             7 | 8 => match some(random) {
                 Some(id) => (Change::Completed(id), None),
                 None => continue,

@@ -19,7 +19,7 @@ impl<J: Journal> Shard<J> {
         let is_retimed = config.settings().shared_ack_timeout_s != settings.shared_ack_timeout_s;
         self.sys.change(context.shard(), settings, clock.now_ms());
         memory.set_limits(settings.memory_limits());
-        spill.set_hot_max(settings.hot_max_bytes());
+        spill.set_hot_max(settings.loaded_max_bytes());
         let changed = quota_state.apply_limits(settings.quotas(), settings.flapping());
         self.state.apply_settings(settings);
         if is_retimed {

@@ -18,7 +18,7 @@ impl<J: Journal> ShardState<J> {
         let MessageRef { topic, .. } = outgoing.message;
         let Routes { shards, shares, .. } = &matches.routes;
         let receivers = matches.subscriptions.len() + shares.len() + shards.without(self.context.shard()).count();
-        if !self.memory.has_room_for_message(outgoing.message.kept_bytes(), receivers) {
+        if !self.memory.has_room_for_message(outgoing.message.allocated_bytes(), receivers) {
             return Err(RouteError::NoMemory);
         }
         match self.memory.throttled.blocked(topic, &self.config.settings().slow_consumer) {
@@ -27,7 +27,7 @@ impl<J: Journal> ShardState<J> {
             Some(ThrottleEffect::Refused) => return Err(RouteError::QueueFull(SlowConsumer::Refuse)),
             Some(ThrottleEffect::Paused) => return Err(RouteError::QueueFull(SlowConsumer::PausePublisher)),
         }
-        if !shares.is_empty() && self.is_share_queue_full(shares, outgoing.message.kept_bytes()) {
+        if !shares.is_empty() && self.is_share_queue_full(shares, outgoing.message.allocated_bytes()) {
             return Err(RouteError::ShareQueueFull);
         }
         if let Some(state) = self.disk_error_for(outgoing, matches) {

@@ -4,14 +4,14 @@ use std::borrow::Cow;
 use std::num::{NonZeroU16, NonZeroU32};
 use std::sync::Arc;
 
-use tautwire_memory::Ledger;
+use tautwire_memory::MemoryLedger;
 use tautwire_message::{MessageId, MessageRef};
 use tautwire_protocol::{
     ConnAck, Connect, ConnectReason, DecodeError, DisconnectReason, Packet, PayloadFormat, Properties, Property,
     PropertyContext, PropertyId, ProtocolVersion, QoS, ReasonCode, TopicName, Will,
 };
 use tautwire_router::random;
-use tautwire_session::{Change, Journal, KeptWill, SESSION_BYTES, session_name};
+use tautwire_session::{Change, Journal, SESSION_BYTES, StoredWill, session_name};
 
 use crate::authentication::identity_of;
 use crate::connections::Action;
@@ -678,11 +678,11 @@ fn reason_for_v3(reason: ConnectReason) -> Option<ConnectReason> {
 pub(crate) fn will_bytes(will: &Will<'_>) -> usize {
     let properties_bytes: usize =
         will.properties.raw().into_iter().flatten().map(|property| property.bytes.len()).sum();
-    size_of::<KeptWill>() + will.topic.as_str().len() + will.payload.len() + properties_bytes
+    size_of::<StoredWill>() + will.topic.as_str().len() + will.payload.len() + properties_bytes
 }
 
 /// `forwarded_properties`: properties in front of those of the client.
-fn will_of(will: &Will<'_>, mut forwarded_properties: Vec<u8>, ledger: &Arc<Ledger>) -> KeptWill {
+fn will_of(will: &Will<'_>, mut forwarded_properties: Vec<u8>, ledger: &Arc<MemoryLedger>) -> StoredWill {
     for property in will.properties.raw().into_iter().flatten() {
         let stays = matches!(property.id, PropertyId::WillDelayInterval | PropertyId::MessageExpiryInterval)
             || (will.retain && is_publisher(&property));
@@ -700,8 +700,8 @@ fn will_of(will: &Will<'_>, mut forwarded_properties: Vec<u8>, ledger: &Arc<Ledg
         retain: will.retain,
         expires_at_ms: None,
     };
-    KeptWill {
-        message: message.keep(ledger),
+    StoredWill {
+        message: message.to_message_in(ledger),
         delay_s: will.properties.will_delay_interval().unwrap_or(0),
         message_expiry_s: will.properties.message_expiry_interval(),
     }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use tautwire_memory::Ledger;
+use tautwire_memory::MemoryLedger;
 use tautwire_message::Format;
 use tautwire_message::{Body, Message, MessageRef};
 use tautwire_protocol::{MAX_PACKET_SIZE_BYTES, PacketId, PubRelReason, QoS, SubscriptionId};
@@ -213,7 +213,7 @@ impl<J: Journal> ShardState<J> {
             return false;
         }
         let mut read = None;
-        if J::KEEPS {
+        if J::PERSISTENT {
             match self.read_to_resend(session, index) {
                 Ok(message) => read = message,
                 Err(_) => return false,
@@ -231,7 +231,7 @@ impl<J: Journal> ShardState<J> {
                 if let Some(message) = read {
                     delivery.message = message.into();
                 }
-                let topic = delivery.message.hot().map(|message| message.topic());
+                let topic = delivery.message.loaded().map(|message| message.topic());
                 if topic.is_some_and(|topic| !self.can_still_receive(index, &delivery, topic)) {
                     // The session may have been another user's when the message was sent.
                     self.counters().dropped_not_authorized.add(1);
@@ -243,7 +243,7 @@ impl<J: Journal> ShardState<J> {
                     self.record_drop(session, DropReason::TooLarge, topic.unwrap_or_default());
                     self.cancel_resend(session, index, packet_id, delivery.qos);
                 } else if self.tap.is_open()
-                    && let Some(message) = delivery.message.hot()
+                    && let Some(message) = delivery.message.loaded()
                 {
                     self.trace_resend(Step::Resend, &message.as_ref(), session, delivery.qos);
                 }
@@ -275,27 +275,27 @@ impl<J: Journal> ShardState<J> {
             // [MQTT-3.3.2-5]
             self.counters().dropped_expired.add(1);
             self.record_front_drop(session, DropReason::Expired);
-            self.commit(session, Change::Withdrawn);
+            self.commit(session, Change::Unqueued);
             return true;
         }
         if outbound.in_flight() >= send_maximum || !self.has_send_quota(session) {
             return false;
         }
         let Some(packet_id) = outbound.next_packet_id() else { return false };
-        if J::KEEPS && !self.load_front(session, index) {
+        if J::PERSISTENT && !self.load_front(session, index) {
             return false;
         }
         let Some(delivery) = self.sessions[session].outbound().and_then(Outbound::front).cloned() else { return false };
-        let Some(message) = self.in_memory(delivery.message.hot()) else { return false };
+        let Some(message) = self.in_memory(delivery.message.loaded()) else { return false };
         if !self.fits(index, &message.as_ref(), delivery.subscription_ids.as_slice()) {
             self.count_unsendable(index, message.topic());
-            self.commit(session, Change::Withdrawn);
+            self.commit(session, Change::Unqueued);
             return true;
         }
         if !self.can_still_receive(index, &delivery, message.topic()) {
             self.counters().dropped_not_authorized.add(1);
             self.record_drop(session, DropReason::NotAuthorized, message.topic());
-            self.commit(session, Change::Withdrawn);
+            self.commit(session, Change::Unqueued);
             return true;
         }
         self.commit(session, Change::StartedQueued);
@@ -342,7 +342,7 @@ impl<J: Journal> ShardState<J> {
             return ReplayStep::None;
         }
         if self.is_in_cluster() && qos != QoS::AtMostOnce {
-            match self.fits_into_state(session, body.kept_bytes()) {
+            match self.fits_into_state(session, body.allocated_bytes()) {
                 Fit::Now => {}
                 Fit::Later => {
                     if let Some(replay) = self.connections[index].replays().front_mut() {
@@ -352,18 +352,22 @@ impl<J: Journal> ShardState<J> {
                 }
                 Fit::Never => {
                     self.counters().dropped_too_large.add(1);
-                    self.record_drop(session, DropReason::TooLarge, body.hot().map_or("", |message| message.topic()));
+                    self.record_drop(
+                        session,
+                        DropReason::TooLarge,
+                        body.loaded().map_or("", |message| message.topic()),
+                    );
                     return ReplayStep::One;
                 }
             }
         }
         let message = match body {
-            Body::Hot(message) => message,
-            Body::Cold(cold) => match self.read_for_replay(index, &cold) {
+            Body::Loaded(message) => message,
+            Body::Spilled(cold) => match self.read_for_replay(index, &cold) {
                 Ok(message) => message,
                 Err(unread) => {
                     if let Some(replay) = self.connections[index].replays().front_mut() {
-                        replay.next = Some(Body::Cold(cold));
+                        replay.next = Some(Body::Spilled(cold));
                     }
                     // What cannot be read holds up nothing else.
                     let is_last = unread == LoadError::Failed || queue_goes_first;
@@ -380,7 +384,7 @@ impl<J: Journal> ShardState<J> {
         if self.is_in_cluster() {
             if self.awaits_confirmation(index, &message) {
                 if let Some(replay) = self.connections[index].replays().front_mut() {
-                    replay.next = Some(Body::Hot(message));
+                    replay.next = Some(Body::Loaded(message));
                 }
                 // It holds up nothing else.
                 return ReplayStep::None;
@@ -477,13 +481,13 @@ impl<J: Journal> ShardState<J> {
                 continue;
             }
             // Before it is read, which would be in vain.
-            let topic = body.hot().map_or("", |message| message.topic());
-            if !self.can_queue_retained(session, topic, body.kept_bytes() + size_of::<PendingMessage>()) {
+            let topic = body.loaded().map_or("", |message| message.topic());
+            if !self.can_queue_retained(session, topic, body.allocated_bytes() + size_of::<PendingMessage>()) {
                 return;
             }
             let message = match body {
-                Body::Hot(message) => message,
-                Body::Cold(cold) => match self.read_to_settle(session, replay, &cold) {
+                Body::Loaded(message) => message,
+                Body::Spilled(cold) => match self.read_to_settle(session, replay, &cold) {
                     Some((kept, message)) => {
                         replay = kept;
                         message
@@ -545,7 +549,7 @@ impl<J: Journal> ShardState<J> {
             share: None,
             is_shared: false,
         };
-        let Some(message) = self.in_memory(delivery.message.hot()) else { return false };
+        let Some(message) = self.in_memory(delivery.message.loaded()) else { return false };
         self.write_publish(index, &OutgoingPublish::of(message), options, packet_id, dup)
     }
 
@@ -684,7 +688,11 @@ fn retained_options(qos: QoS, subscription_ids: &[SubscriptionId]) -> DeliveryOp
 }
 
 #[inline]
-fn delivery(outgoing: &mut OutgoingPublish<'_>, options: DeliveryOptions<'_>, ledger: &Arc<Ledger>) -> PendingMessage {
+fn delivery(
+    outgoing: &mut OutgoingPublish<'_>,
+    options: DeliveryOptions<'_>,
+    ledger: &Arc<MemoryLedger>,
+) -> PendingMessage {
     PendingMessage {
         message: outgoing.to_stored(ledger).into(),
         qos: options.qos,

@@ -109,7 +109,7 @@ impl<J: Journal> Shard<J> {
         let topic = format!("{PREFIX}{name}");
         let held = self.state.context.exchange().retained_message(&topic);
         if document
-            .is_some_and(|new| held.is_some_and(|held| held.hot().is_some_and(|held| held.payload() == new.payload)))
+            .is_some_and(|new| held.is_some_and(|held| held.loaded().is_some_and(|held| held.payload() == new.payload)))
         {
             return;
         }

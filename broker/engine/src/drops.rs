@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use tautwire_memory::{Footprint, Holds, Kind};
+use tautwire_memory::{Footprint, Kind, MemoryFootprint};
 
 use crate::text::beginning;
 
@@ -92,7 +92,7 @@ pub(crate) struct Drops {
 }
 
 /// Always counted as if it were full.
-impl Holds<1> for Drops {
+impl MemoryFootprint<1> for Drops {
     fn footprint(&self) -> Footprint<1> {
         [(Kind::Session, size_of::<Drops>() + EVENTS_MAX * (size_of::<DropEvent>() + TOPIC_MAX_BYTES))]
     }

@@ -7,7 +7,7 @@ use tautwire_protocol::{
     DisconnectReason, Packet, PacketId, Properties, PropertyContext, PropertyId, PubAckReason, PubRecReason, Publish,
     QoS, ReasonCode, TopicName,
 };
-use tautwire_router::{RetainRefused, RetainedClaim, ShardIndex};
+use tautwire_router::{RetainError, RetainedClaim, ShardIndex};
 use tautwire_session::{AckLevel, Change, Journal};
 
 use crate::ack::Ack;
@@ -329,7 +329,7 @@ impl<J: Journal> Shard<J> {
             self.state.context.exchange().retain_for(claim.as_ref(), &message, keep).map_err(|refused| {
                 let counters = self.state.counters();
                 counters.retained_refused.add(1);
-                counters.retained_refused_for_client.add(u64::from(refused == RetainRefused::Quota));
+                counters.retained_refused_for_client.add(u64::from(refused == RetainError::Quota));
                 RouteError::NotRetained(refused)
             })?;
         self.state.record_retained(outgoing, retention.sequence);
@@ -371,8 +371,8 @@ impl<J: Journal> Shard<J> {
             RouteError::ContractBroken(broken) => self.refuse_violation(*broken, outgoing),
             RouteError::NotRetained(refused) => {
                 let why = match refused {
-                    RetainRefused::Limit => "the broker retains as much as it may",
-                    RetainRefused::Quota => {
+                    RetainError::Limit => "the broker retains as much as it may",
+                    RetainError::Quota => {
                         "as many retained messages are the client's, or its user's, as may be, or as many bytes"
                     }
                 };

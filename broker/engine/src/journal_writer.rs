@@ -59,14 +59,14 @@ impl<J: Journal> JournalWriter<J> {
     }
 
     /// The message is being taken from another shard, in whose frame it stands.
-    pub(crate) fn know(&mut self, message: MessageId) {
-        self.journal.know(message);
+    pub(crate) fn mark_forwarded(&mut self, message: MessageId) {
+        self.journal.mark_forwarded(message);
     }
 
     /// Nothing that has been written so far is what the packet at hand has brought about: another one is about to be handled.
     #[inline]
     pub(crate) fn begin_packet(&mut self) {
-        if J::KEEPS {
+        if J::PERSISTENT {
             self.packet_position = LogPosition::default();
         }
     }
@@ -79,7 +79,7 @@ impl<J: Journal> JournalWriter<J> {
     /// Closes the frame. To be called only between packets.
     #[inline]
     pub(crate) fn end_frame(&mut self) {
-        if J::KEEPS {
+        if J::PERSISTENT {
             self.journal.end_frame();
         }
     }
@@ -87,7 +87,7 @@ impl<J: Journal> JournalWriter<J> {
     /// Closes the frame if it has become large, however many packets and deadlines a turn has. To be called where none is halfway done.
     #[inline]
     pub(crate) fn end_large_frame(&mut self) {
-        if J::KEEPS && self.journal.frame_bytes() > LARGE_FRAME_BYTES {
+        if J::PERSISTENT && self.journal.frame_bytes() > LARGE_FRAME_BYTES {
             self.journal.end_frame();
         }
     }
@@ -98,7 +98,7 @@ impl<J: Journal> JournalWriter<J> {
     /// tells all others.
     #[inline]
     pub(crate) fn check_failure(&mut self) -> bool {
-        if !J::KEEPS {
+        if !J::PERSISTENT {
             return false;
         }
         let is_news = self.has_unreported_failure();
@@ -111,19 +111,19 @@ impl<J: Journal> JournalWriter<J> {
     /// acknowledged as one that need not be kept since the log has failed.
     #[inline]
     pub(crate) fn state(&self) -> LogState {
-        if J::KEEPS { self.state } else { LogState::Open }
+        if J::PERSISTENT { self.state } else { LogState::Open }
     }
 
     /// Whether the log is too far behind to take much more.
     #[inline]
-    pub(crate) fn is_behind(&self) -> bool {
-        J::KEEPS && self.journal.is_behind()
+    pub(crate) fn is_lagging(&self) -> bool {
+        J::PERSISTENT && self.journal.is_lagging()
     }
 
     /// Whether all frames that are complete have their place in the log, before all that any shard completes from now on.
     #[inline]
-    pub(crate) fn has_posted_all(&self) -> bool {
-        !J::KEEPS || self.journal.has_posted_all()
+    pub(crate) fn has_submitted_all(&self) -> bool {
+        !J::PERSISTENT || self.journal.has_submitted_all()
     }
 
     /// How far the log is safe enough.
@@ -135,7 +135,7 @@ impl<J: Journal> JournalWriter<J> {
     /// Whether the log has failed and nobody has been told.
     #[inline]
     pub(crate) fn has_unreported_failure(&self) -> bool {
-        J::KEEPS && !self.is_failure_reported && self.journal.state() == LogState::Failed
+        J::PERSISTENT && !self.is_failure_reported && self.journal.state() == LogState::Failed
     }
 
     // Who waits.
@@ -170,7 +170,7 @@ impl<J: Journal> JournalWriter<J> {
     #[inline]
     pub(crate) fn has_durable_progress(&self) -> bool {
         let any_waits = !self.paused_output.is_empty() || !self.delayed_acks.is_empty();
-        J::KEEPS && any_waits && self.progress() > self.released
+        J::PERSISTENT && any_waits && self.progress() > self.released
     }
 
     /// Those who wait are about to be told how far the log is.
@@ -193,7 +193,7 @@ impl<J> JournalWriter<J> {
 
 #[cfg(test)]
 mod tests {
-    use tautwire_session::NoSeat;
+    use tautwire_session::NoClusterBox;
 
     use super::*;
 
@@ -206,9 +206,9 @@ mod tests {
     }
 
     impl Journal for Frames {
-        type Seat<T: Send> = NoSeat<T>;
+        type ClusterBox<T: Send> = NoClusterBox<T>;
 
-        const KEEPS: bool = true;
+        const PERSISTENT: bool = true;
 
         fn next_session(&mut self) -> SessionNumber {
             SessionNumber(7)
@@ -219,11 +219,11 @@ mod tests {
             LogPosition(self.written)
         }
 
-        fn know(&mut self, _: MessageId) {}
+        fn mark_forwarded(&mut self, _: MessageId) {}
 
         fn end_frame(&mut self) {}
 
-        fn has_posted_all(&self) -> bool {
+        fn has_submitted_all(&self) -> bool {
             true
         }
 
@@ -231,7 +231,7 @@ mod tests {
             LogPosition(self.durable)
         }
 
-        fn is_behind(&self) -> bool {
+        fn is_lagging(&self) -> bool {
             false
         }
 

@@ -2,7 +2,7 @@
 
 use tautwire_message::MessageRef;
 use tautwire_protocol::{Disconnect, DisconnectReason, Packet, Properties, Property};
-use tautwire_session::{Change, Journal, KeptWill, Outbound};
+use tautwire_session::{Change, Journal, Outbound, StoredWill};
 
 use crate::authentication::identity_of;
 use crate::connect::keep_alive_limit_ms;
@@ -96,7 +96,7 @@ impl<J: Journal> Shard<J> {
 
     /// Parts a connection from its session, which then waits, or ends if it ends with its connection.
     pub(crate) fn disconnect_session(&mut self, index: ConnectionIndex) {
-        if J::KEEPS && self.state.connections[index].is_output_blocked() {
+        if J::PERSISTENT && self.state.connections[index].is_output_blocked() {
             // What CONNACK says is not true yet.
             self.state.discard_output(index);
         }
@@ -144,19 +144,19 @@ impl<J: Journal> Shard<J> {
         self.set_offline_deadlines(session, offline);
     }
 
-    /// What comes up for a session whose client has been away since `left_at_ms`.
-    pub(crate) fn offline_since(&self, session: SessionIndex, left_at_ms: u64) -> OfflineState {
+    /// What comes up for a session whose client has been away since `disconnected_at_ms`.
+    pub(crate) fn offline_since(&self, session: SessionIndex, disconnected_at_ms: u64) -> OfflineState {
         let state = &self.state.sessions[session];
         let expiry_s = state.expiry_interval_s();
-        let after_s = |seconds: u32| left_at_ms + u64::from(seconds) * 1000;
+        let after_s = |seconds: u32| disconnected_at_ms + u64::from(seconds) * 1000;
         OfflineState {
             // The will's delay ends with the session at the latest [MQTT-3.1.2-8].
             will_at_ms: state.will().map(|will| after_s(will.delay_s.min(expiry_s))),
             expires_at_ms: (expiry_s != u32::MAX).then(|| after_s(expiry_s)),
-            left_s: to_unix_seconds(left_at_ms).max(1),
+            left_s: to_unix_seconds(disconnected_at_ms).max(1),
             look_s: match self.state.config.settings().neglected_session_s {
                 0 => 0,
-                after_s => to_unix_seconds(left_at_ms).saturating_add(after_s),
+                after_s => to_unix_seconds(disconnected_at_ms).saturating_add(after_s),
             },
             is_neglected: false,
         }
@@ -180,7 +180,7 @@ impl<J: Journal> Shard<J> {
         if !may_leave {
             return;
         }
-        let KeptWill { message, message_expiry_s, .. } = will;
+        let StoredWill { message, message_expiry_s, .. } = will;
         let mut parts = MessageRef { id: self.state.context.next_message_id(), ..message.as_ref() };
         parts.expires_at_ms = message_expiry_s.map(|seconds| self.state.clock.now_ms() + u64::from(seconds) * 1000);
         // No Local speaks of connections; a will has none any more, but its client's own subscriptions count as local.

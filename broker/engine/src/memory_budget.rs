@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use tautwire_memory::{Kind, Ledger, Limits, Share};
+use tautwire_memory::{Kind, Limits, MemoryLedger, ShardMemory};
 use tautwire_session::Journal;
 
 use crate::connections::{CONNECTION_BYTES, PauseReason};
@@ -22,7 +22,7 @@ const PER_RECEIVER_BYTES: usize = 160;
 const OUTPUT_RESERVED_BYTES: usize = 4 << 10;
 /// The account of memory as this shard sees it: what its clients hold, what it may still take, and who has taken more than its share.
 pub(crate) struct MemoryBudget {
-    share: Share,
+    share: ShardMemory,
     /// Bytes that are free, less what has been taken since that was last looked at.
     free_bytes: u64,
     /// As long as so many are spare, other shards need not be looked at.
@@ -34,20 +34,20 @@ pub(crate) struct MemoryBudget {
 
 impl MemoryBudget {
     /// Before it has been looked at. One connection may have so much output.
-    pub(crate) fn new(share: Share, output_max_bytes: usize, closed: Arc<Throttle>) -> MemoryBudget {
+    pub(crate) fn new(share: ShardMemory, output_max_bytes: usize, closed: Arc<Throttle>) -> MemoryBudget {
         let throttled = ThrottledSessions::new(closed);
         MemoryBudget { share, free_bytes: u64::MAX, refresh_below_bytes: 0, output_max_bytes, throttled }
     }
 
     /// What stands in it for this shard.
     #[inline]
-    pub(crate) fn ledger(&self) -> &Arc<Ledger> {
+    pub(crate) fn ledger(&self) -> &Arc<MemoryLedger> {
         self.share.ledger()
     }
 
     /// What fits, by the account of all shards.
     #[inline]
-    pub(crate) fn share(&self) -> &Share {
+    pub(crate) fn share(&self) -> &ShardMemory {
         &self.share
     }
 
@@ -75,7 +75,7 @@ impl MemoryBudget {
         self.share.look(retained_bytes);
         self.set_free_bytes(self.share.free_bytes());
         // A buffer that grows takes twice what is in it.
-        let share_bytes = usize::try_from(self.share.common_of(self.free_bytes) / 2).unwrap_or(usize::MAX);
+        let share_bytes = usize::try_from(self.share.unreserved_of(self.free_bytes) / 2).unwrap_or(usize::MAX);
         self.output_max_bytes = output_max_bytes.min(share_bytes.max(OUTPUT_RESERVED_BYTES));
     }
 
@@ -136,7 +136,7 @@ impl<J: Journal> ShardState<J> {
     pub(crate) fn refresh_memory_budget(&mut self) {
         self.connections.settle_output_pool();
         let output_max_bytes = self.config.settings().connection_output_bytes;
-        self.memory.refresh(self.context.exchange().retained_kept_bytes(), output_max_bytes);
+        self.memory.refresh(self.context.exchange().retained_message_bytes(), output_max_bytes);
     }
 
     /// What the client of a session holds.

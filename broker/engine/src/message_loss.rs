@@ -56,7 +56,7 @@ impl<J: Journal> ShardState<J> {
     #[cold]
     pub(crate) fn record_front_loss(&mut self, session: SessionIndex) {
         let front = self.sessions[session].outbound().and_then(Outbound::front).cloned();
-        let topic = front.as_ref().and_then(|front| front.message.hot()).map_or("", |message| message.topic());
+        let topic = front.as_ref().and_then(|front| front.message.loaded()).map_or("", |message| message.topic());
         self.record_loss(session, topic);
     }
 

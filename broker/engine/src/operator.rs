@@ -132,7 +132,7 @@ impl<J: Journal> Shard<J> {
     pub fn publish_for_operator(&mut self, message: &Message, now_ms: u64) -> Result<Published, PublishFailure> {
         self.state.clock.set(now_ms);
         // A publisher of QoS 1 would not be read from now, and a message of QoS 0 dropped; here there is somebody to tell.
-        if self.state.outboxes.is_full() || self.state.log.is_behind() {
+        if self.state.outboxes.is_full() || self.state.log.is_lagging() {
             return Err(PublishFailure::Busy);
         }
         if !self.state.can_publish_from_operator(&message.as_ref()) {
@@ -275,7 +275,7 @@ mod tests {
         let limits = RetainedLimits { messages: 1, bytes: 1_000 };
         let shared = Shared::new(settings, Exchange::new(2, limits));
         // Somebody on the other shard wants it.
-        let first = InterestChange { any: true, lasting: false };
+        let first = InterestChange { any: true, persistent: false };
         let (_, retained) = shared.exchange.subscribe(ShardIndex(1), "t", first, false);
         assert!(retained.is_none());
         let mut shard = Shard::new(ShardIndex(0), shared, Volatile, NOW_MS);

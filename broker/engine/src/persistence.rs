@@ -2,7 +2,7 @@
 
 use tautwire_message::Message;
 use tautwire_protocol::{FixedHeader, PacketType};
-use tautwire_router::{Parcel, ShardIndex};
+use tautwire_router::{BatchPayload, ShardIndex};
 use tautwire_session::{
     Change, Journal, LogPosition, LogState, PendingMessage, Receivers, Record, SessionNumber, ShardNumber,
 };
@@ -21,7 +21,7 @@ impl<J: Journal> ShardState<J> {
     /// Writes a change of a session down, if it is one that lasts.
     #[inline]
     pub(crate) fn persist(&mut self, index: SessionIndex, change: &Change) {
-        if J::KEEPS {
+        if J::PERSISTENT {
             self.persist_change(index, change);
         }
     }
@@ -57,7 +57,7 @@ impl<J: Journal> ShardState<J> {
     /// What the session is called in the log, if all of it is written down.
     pub(crate) fn number_in_log(&self, index: SessionIndex) -> Option<SessionNumber> {
         let written =
-            self.sessions.persisted(index).filter(|written| J::KEEPS && written.extent == PersistenceScope::All);
+            self.sessions.persisted(index).filter(|written| J::PERSISTENT && written.extent == PersistenceScope::All);
         written.map(|written| written.number)
     }
 
@@ -67,7 +67,7 @@ impl<J: Journal> ShardState<J> {
     #[inline(never)]
     pub(crate) fn persist_for_group(&mut self, index: SessionIndex, delivery: &PendingMessage) {
         let group = delivery.share.as_ref().and_then(|share| self.context.exchange().group(share));
-        let is_needed = group.is_some_and(|group| group.has_lasting_member());
+        let is_needed = group.is_some_and(|group| group.has_persistent_member());
         if !is_needed || self.log.state() == LogState::Failed || is(Mutant::ForgetsFleetingMembers) {
             return;
         }
@@ -89,7 +89,7 @@ impl<J: Journal> ShardState<J> {
     /// The client of a session has come.
     #[inline]
     pub(crate) fn persist_connected(&mut self, index: SessionIndex) {
-        if J::KEEPS {
+        if J::PERSISTENT {
             let at_ms = self.clock.now_ms();
             self.persist_presence(index, |session| Record::Returned { session, at_ms });
         }
@@ -98,7 +98,7 @@ impl<J: Journal> ShardState<J> {
     /// The client of a session has gone.
     #[inline]
     pub(crate) fn persist_disconnected(&mut self, index: SessionIndex) {
-        if J::KEEPS {
+        if J::PERSISTENT {
             let at_ms = self.clock.now_ms();
             self.persist_presence(index, |session| Record::Left { session, at_ms });
         }
@@ -116,7 +116,7 @@ impl<J: Journal> ShardState<J> {
     /// [`ShardState::persist_cleared`], as one that ends with its connection: gives what it is called there.
     #[inline]
     pub(crate) fn persist_ended(&mut self, index: SessionIndex) -> Option<SessionNumber> {
-        if !J::KEEPS {
+        if !J::PERSISTENT {
             return None;
         }
         let PersistedSession { number, extent, .. } = self.sessions.persisted(index)?;
@@ -137,7 +137,7 @@ impl<J: Journal> ShardState<J> {
     /// A session that has ended has left nothing behind.
     #[inline]
     pub(crate) fn persist_cleared(&mut self, number: Option<SessionNumber>) {
-        if J::KEEPS
+        if J::PERSISTENT
             && let Some(number) = number
         {
             self.log.record(Record::Ended(number));
@@ -152,28 +152,28 @@ impl<J: Journal> ShardState<J> {
         if is(Mutant::ForgetsHanded) {
             return sequence;
         }
-        self.log.record_for_packet(Record::Handed { from, to, sequence, message, receivers });
+        self.log.record_for_packet(Record::Forwarded { from, to, sequence, message, receivers });
         sequence
     }
 
     /// What has come from another shard stands in a frame of that one, which is before the present one.
-    pub(crate) fn begin_transfer(&mut self, parcel: &Parcel<'_>) {
-        if J::KEEPS {
+    pub(crate) fn begin_transfer(&mut self, parcel: &BatchPayload<'_>) {
+        if J::PERSISTENT {
             let message = match parcel {
-                Parcel::Route { message, .. } => message.id,
-                Parcel::Share(_, delivery) => delivery.message.id(),
+                BatchPayload::Route { message, .. } => message.id,
+                BatchPayload::Share(_, delivery) => delivery.message.id(),
                 // It speaks of no message.
-                Parcel::News(_) => return,
+                BatchPayload::Update(_) => return,
             };
-            self.log.know(message);
+            self.log.mark_forwarded(message);
         }
     }
 
     /// All that `from` has handed over up to `sequence` has been taken, by what the present frame says.
     pub(crate) fn persist_received(&mut self, from: ShardIndex, sequence: u64) {
-        if J::KEEPS && !is(Mutant::ForgetsTook) {
+        if J::PERSISTENT && !is(Mutant::ForgetsTook) {
             let (from, to) = (number(from), number(self.context.shard()));
-            self.log.record(Record::Took { from, to, sequence });
+            self.log.record(Record::ForwardAccepted { from, to, sequence });
         }
     }
 
@@ -198,7 +198,7 @@ impl<J: Journal> ShardState<J> {
     /// Has all output of a connection wait, from CONNACK on, until its session is safe.
     #[inline]
     pub(crate) fn pause_output(&mut self, index: ConnectionIndex) {
-        if J::KEEPS && !is(Mutant::ConnectsAtOnce) {
+        if J::PERSISTENT && !is(Mutant::ConnectsAtOnce) {
             let position = self.ack_position(index);
             if position > self.log.reached(self.connections[index].ack_level()) {
                 self.connections[index].block_output(position);
@@ -210,7 +210,7 @@ impl<J: Journal> ShardState<J> {
     /// Sends what the log's progress has made true.
     #[inline]
     pub(crate) fn release_durable(&mut self) {
-        if J::KEEPS {
+        if J::PERSISTENT {
             self.log.record_release();
             self.resume_output();
             self.release_acks();
@@ -221,7 +221,7 @@ impl<J: Journal> ShardState<J> {
     /// Does not read from a client whose packet would add to a log that is behind; says whether that is so. `first` is the first
     /// byte of the packet. Messages of QoS 0 that are not to be retained go on, and so does what adds nothing.
     pub(crate) fn pause_for_log(&mut self, index: ConnectionIndex, header: &FixedHeader, first: u8) -> bool {
-        if !self.log.is_behind() {
+        if !self.log.is_lagging() {
             return false;
         }
         let session = self.connections[index].session();
@@ -241,7 +241,7 @@ impl<J: Journal> ShardState<J> {
     }
 
     fn resume_after_log(&mut self) {
-        if self.paused_readers.any_for_log() && !self.log.is_behind() {
+        if self.paused_readers.any_for_log() && !self.log.is_lagging() {
             for id in self.paused_readers.take_for_log() {
                 self.resume_reading(id, PauseReason::Log);
             }
@@ -261,7 +261,8 @@ impl<J: Journal> ShardState<J> {
     /// Whether the log has come further since somebody was last told.
     #[inline]
     pub(crate) fn has_durable_progress(&self) -> bool {
-        J::KEEPS && (self.log.has_durable_progress() || (self.paused_readers.any_for_log() && !self.log.is_behind()))
+        J::PERSISTENT
+            && (self.log.has_durable_progress() || (self.paused_readers.any_for_log() && !self.log.is_lagging()))
     }
 
     fn resume_output(&mut self) {

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use tautwire_memory::Ledger;
-use tautwire_message::{Forms, Message, MessageRef};
+use tautwire_memory::MemoryLedger;
+use tautwire_message::{Message, MessageRef, Transcodings};
 use tautwire_protocol::{MAX_PACKET_SIZE_BYTES, PacketId, QoS, SubscriptionId, wire};
 
 use crate::connections::{Chunk, Output, TopicAlias};
@@ -35,7 +35,7 @@ pub(crate) struct OutgoingPublish<'a> {
     /// There is memory for it, or it has been promised.
     pub(crate) is_admitted: bool,
     /// Its other formats, where more than this shard's subscriptions may want one.
-    pub(crate) transcodings: Option<Arc<Forms>>,
+    pub(crate) transcodings: Option<Arc<Transcodings>>,
     /// Whose message it is, where the access rules have to be asked still.
     pub(crate) unchecked_publisher: Option<ConnectionIndex>,
     /// It was retained, and is not on its way from its publisher.
@@ -75,8 +75,8 @@ impl<'a> OutgoingPublish<'a> {
     }
 
     /// The message as one allocation, in the ledger of the shard that keeps it.
-    pub(crate) fn to_stored(&mut self, ledger: &Arc<Ledger>) -> Message {
-        self.stored.get_or_insert_with(|| self.message.keep(ledger)).clone()
+    pub(crate) fn to_stored(&mut self, ledger: &Arc<MemoryLedger>) -> Message {
+        self.stored.get_or_insert_with(|| self.message.to_message_in(ledger)).clone()
     }
 }
 

@@ -123,11 +123,11 @@ impl<J: Journal> ShardState<J> {
             return true;
         }
         // In memory is no more than what counts.
-        if self.memory.share().is_modest(outbound.counted_bytes().saturating_add(counted_bytes) as u64) {
+        if self.memory.share().is_small_holder(outbound.counted_bytes().saturating_add(counted_bytes) as u64) {
             return true;
         }
         let held_bytes = outbound.memory_bytes().saturating_add(counted_bytes) as u64;
-        self.memory.share().is_modest(held_bytes) || held_bytes <= self.memory.client_max_bytes()
+        self.memory.share().is_small_holder(held_bytes) || held_bytes <= self.memory.client_max_bytes()
     }
 
     /// Which limit keeps the session from holding one more message that counts so many bytes, if one does.
@@ -164,7 +164,7 @@ impl<J: Journal> ShardState<J> {
     pub(crate) fn record_front_drop(&mut self, session: SessionIndex, reason: DropReason) {
         let front = self.sessions[session].outbound().and_then(Outbound::front).cloned();
         if let Some(front) = front {
-            self.record_drop(session, reason, front.message.hot().map_or("", |message| message.topic()));
+            self.record_drop(session, reason, front.message.loaded().map_or("", |message| message.topic()));
         }
     }
 
@@ -203,7 +203,7 @@ impl<J: Journal> ShardState<J> {
                 return false;
             }
             self.record_front_loss(session);
-            self.commit(session, Change::Withdrawn);
+            self.commit(session, Change::Unqueued);
             dropped += 1;
         }
         // The first was counted above.

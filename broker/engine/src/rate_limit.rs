@@ -147,7 +147,7 @@ mod tests {
         let exchange = Exchange::with_placement(Placement::new(2, 0), RetainedLimits { messages: 1, bytes: 1_000 });
         let shared = Shared::new(settings, exchange);
         // Somebody on the other shard wants the messages.
-        let first = InterestChange { any: true, lasting: false };
+        let first = InterestChange { any: true, persistent: false };
         let (_, retained) = shared.exchange.subscribe(ShardIndex(1), "t", first, false);
         assert!(retained.is_none());
         Shard::new(ShardIndex(0), shared, Volatile, NOW_MS)

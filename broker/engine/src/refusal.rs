@@ -2,7 +2,7 @@
 
 use tautwire_message::{MessageId, MessageRef};
 use tautwire_protocol::{QoS, ReasonCode};
-use tautwire_router::RetainRefused;
+use tautwire_router::RetainError;
 use tautwire_session::{Journal, LogState};
 
 use crate::incoming::Disconnection;
@@ -83,8 +83,8 @@ impl From<&RouteError> for PublishDecision {
         PublishDecision::Refused(match why {
             RouteError::NotAuthorized => PublishRefusal::NotAuthorized,
             RouteError::ContractBroken(_) => PublishRefusal::ContractBroken,
-            RouteError::NotRetained(RetainRefused::Limit) => PublishRefusal::RetainedFull,
-            RouteError::NotRetained(RetainRefused::Quota) => PublishRefusal::RetainedQuota,
+            RouteError::NotRetained(RetainError::Limit) => PublishRefusal::RetainedFull,
+            RouteError::NotRetained(RetainError::Quota) => PublishRefusal::RetainedQuota,
             RouteError::NoMemory => PublishRefusal::NoMemory,
             RouteError::QueueFull(SlowConsumer::PausePublisher) => return PublishDecision::PublisherPaused,
             RouteError::QueueFull(_) => PublishRefusal::SessionQueueFull,
@@ -247,7 +247,7 @@ impl<J: Journal> Shard<J> {
         if message.retain && !message.payload.is_empty() {
             let claim = self.retained_claim(publisher.map_or(MessageSource::Broker, MessageSource::Session));
             let exchange = self.state.context.exchange();
-            let admitted = exchange.admits_retained_for(claim.as_ref(), message.topic, message.kept_bytes());
+            let admitted = exchange.check_retained_for(claim.as_ref(), message.topic, message.allocated_bytes());
             admitted.map_err(RouteError::NotRetained)?;
         }
         Ok(())

@@ -5,8 +5,8 @@ use std::fmt;
 use tautwire_protocol::TopicFilter;
 use tautwire_router::{Placement, ShardIndex};
 use tautwire_session::{
-    Change, Homes, Journal, LogPosition, Record, Replayed, ReplayedSession, Session, ShardNumber, Untaken, UntakenFor,
-    share_of_queue, share_queue_name,
+    Change, ForwardTarget, Journal, LogPosition, PendingForward, Record, ReplayedSession, ReplayedState, Session,
+    ShardNumber, ShardPlacement, share_of_queue, share_queue_name,
 };
 
 use crate::index::SessionIndex;
@@ -45,15 +45,15 @@ impl std::error::Error for RestoreError {}
 ///
 /// # Errors
 /// See [`RestoreError`]. The shards must not be used then.
-pub fn restore<J: Journal>(shards: &mut [Shard<J>], replayed: Replayed, now_ms: u64) -> Result<(), RestoreError> {
+pub fn restore<J: Journal>(shards: &mut [Shard<J>], replayed: ReplayedState, now_ms: u64) -> Result<(), RestoreError> {
     let Some(exchange) = shards.first().map(|shard| shard.state.context.exchange().clone()) else { return Ok(()) };
     let placement = exchange.placement();
-    let homes = Homes { shards: placement.shards() as u16, seed: placement.seed() };
-    shards[0].state.log.record(Record::Begun(homes));
+    let homes = ShardPlacement { shards: placement.shards() as u16, seed: placement.seed() };
+    shards[0].state.log.record(Record::RunStarted(homes));
 
-    let Replayed { sessions, retained, untaken, homes: last_homes, last_sequence } = replayed;
-    retained.give(|topic, body| exchange.restore_retained(topic, body).map_err(|_| RestoreError::Retained))?;
-    exchange.go_on_after(last_sequence);
+    let ReplayedState { sessions, retained, pending_forwards, homes: last_homes, last_sequence } = replayed;
+    retained.into_entries(|topic, body| exchange.restore_retained(topic, body).map_err(|_| RestoreError::Retained))?;
+    exchange.resume_sequence_after(last_sequence);
 
     for session in sessions {
         let owner = placement.owner(session.session.name());
@@ -65,9 +65,9 @@ pub fn restore<J: Journal>(shards: &mut [Shard<J>], replayed: Replayed, now_ms: 
         with_first_journal(shards, ShardIndex(shard as u8), Shard::restore_share_queues);
     }
     let last_placement = last_homes.and_then(|homes| Placement::checked(usize::from(homes.shards), homes.seed));
-    for (to, Untaken { message, receivers, .. }) in untaken {
+    for (to, PendingForward { message, receivers, .. }) in pending_forwards {
         match receivers {
-            UntakenFor::Subscribers => {
+            ForwardTarget::Subscribers => {
                 let lived_there = |name: &str| last_placement.is_none_or(|last| is(last.owner(name), to));
                 for shard in 0..shards.len() {
                     with_first_journal(shards, ShardIndex(shard as u8), |shard| {
@@ -76,7 +76,7 @@ pub fn restore<J: Journal>(shards: &mut [Shard<J>], replayed: Replayed, now_ms: 
                 }
             }
             // Its member has not been sent it, and is not connected now.
-            UntakenFor::Member(_, share) => {
+            ForwardTarget::Member(_, share) => {
                 let shard = placement.owner(&share_queue_name(&share));
                 with_first_journal(shards, shard, |shard| {
                     shard.restore_shared(&share, &mut OutgoingPublish::of(&message))
@@ -129,7 +129,7 @@ impl<J: Journal> Shard<J> {
     /// What runs while a client is away goes on from when it left; for one that was connected when the log ended, it begins
     /// now. What is due already is left to [`Shard::run_overdue`].
     fn restore(&mut self, replayed: ReplayedSession, now_ms: u64) -> bool {
-        let ReplayedSession { number, session: mut state, left_at_ms } = replayed;
+        let ReplayedSession { number, session: mut state, disconnected_at_ms } = replayed;
         self.state.clock.set(now_ms);
         let sessions = &mut self.state.sessions;
         let ends = state.expiry_interval_s() == 0;
@@ -152,13 +152,13 @@ impl<J: Journal> Shard<J> {
         }
         self.state.watch_restored(session);
         self.restore_subscriptions(session);
-        if left_at_ms.is_none() {
+        if disconnected_at_ms.is_none() {
             // A second crash must not begin anew.
             self.state.persist_disconnected(session);
         }
         // A moment that has not come yet is by a clock that was wrong.
-        let left_at_ms = left_at_ms.unwrap_or(now_ms).min(now_ms);
-        self.set_offline_deadlines(session, self.offline_since(session, left_at_ms));
+        let disconnected_at_ms = disconnected_at_ms.unwrap_or(now_ms).min(now_ms);
+        self.set_offline_deadlines(session, self.offline_since(session, disconnected_at_ms));
         true
     }
 

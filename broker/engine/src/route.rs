@@ -6,7 +6,7 @@ use tautwire_access::TopicStamp;
 use tautwire_contracts::Contract;
 use tautwire_message::Format;
 use tautwire_protocol::{QoS, ReasonCode, SubscriptionId};
-use tautwire_router::{Batch, Entry, Parcel, RetainRefused, Routes, ShardIndex};
+use tautwire_router::{Batch, BatchPayload, Entry, RetainError, Routes, ShardIndex};
 use tautwire_session::{Journal, LogState, Receivers};
 use tautwire_topics::{FilterTree, MatchCache, Reusable};
 
@@ -95,9 +95,9 @@ impl Matches {
     pub(crate) fn has_persistent(&self) -> bool {
         let wants_kept =
             |subscription: &Subscription| subscription.is_persistent && subscription.qos != QoS::AtMostOnce;
-        !self.routes.lasting.is_empty()
+        !self.routes.persistent.is_empty()
             || self.subscriptions.iter().any(wants_kept)
-            || self.routes.shares.iter().any(|group| group.lasts())
+            || self.routes.shares.iter().any(|group| group.is_persistent())
     }
 }
 
@@ -135,7 +135,7 @@ pub(crate) enum RouteError {
     /// It breaks the contract of its topic.
     ContractBroken(Box<ViolatedContract>),
     /// It may not be retained.
-    NotRetained(RetainRefused),
+    NotRetained(RetainError),
     /// There is no memory to keep it for those who want it.
     NoMemory,
     /// The queue of somebody who wants it is full, and the publisher takes the consequence.
@@ -242,7 +242,7 @@ impl<J: Journal> Shard<J> {
         }
         for shard in matches.routes.shards.without(state.context.shard()) {
             matched = true;
-            state.send_to_shard(shard, outgoing, published_at, matches.routes.lasting.contains(shard));
+            state.send_to_shard(shard, outgoing, published_at, matches.routes.persistent.contains(shard));
         }
         for group in &matches.routes.shares {
             if state.is_in_cluster() && !state.delivers_here(group, topic) {
@@ -294,41 +294,41 @@ impl<J: Journal> Shard<J> {
         let mut budget = FanOutBudget::begin(&self.state);
         let mut done = from;
         let mut taken = None;
-        for Entry { content, handed } in batch.entries().skip(from) {
+        for Entry { content, forwarded } in batch.entries().skip(from) {
             if !self.state.work_budget.can_transcode() {
                 break;
             }
-            if let Some(number) = handed {
+            if let Some(number) = forwarded {
                 self.state.begin_transfer(&content);
                 taken = Some(number);
             }
             let len = match content {
-                Parcel::Route { message, generation, forms } => {
+                BatchPayload::Route { message, generation, transcodings } => {
                     let len = message.stored_bytes();
                     // The shard that it was published on has held it to its contract.
                     let mut outgoing = OutgoingPublish {
                         is_checked: true,
                         is_admitted: true,
-                        transcodings: forms.cloned(),
+                        transcodings: transcodings.cloned(),
                         ..OutgoingPublish::new(message)
                     };
                     let _ = self.route(&mut outgoing, MessageSource::Shard, generation);
                     len
                 }
-                Parcel::Share(receiver, delivery) => {
+                BatchPayload::Share(receiver, delivery) => {
                     let meters =
-                        delivery.message.hot().map_or(0, |message| self.state.metered.matching(message.topic()));
+                        delivery.message.loaded().map_or(0, |message| self.state.metered.matching(message.topic()));
                     let before = (meters != 0).then(|| self.state.meter_baseline());
                     self.receive_shared(receiver, delivery);
-                    if let (Some(before), Some(message)) = (before, delivery.message.hot()) {
+                    if let (Some(before), Some(message)) = (before, delivery.message.loaded()) {
                         self.state.meter(meters, &message.as_ref(), MessageSource::Shard, before);
                     }
                     0
                 }
-                Parcel::News(news) => {
+                BatchPayload::Update(update) => {
                     match self.state.is_in_cluster() {
-                        true => self.state.handle_member_event(&news.share, news.member, news.news),
-                        false => self.state.handle_member_credit(&news.share, news.member),
+                        true => self.state.handle_member_event(&update.share, update.member, update.update),
+                        false => self.state.handle_member_credit(&update.share, update.member),
                     }
                     0
                 }
@@ -519,7 +519,7 @@ impl<J: Journal> ShardState<J> {
         true
     }
 
-    /// `lasts`: sessions there that are written down may want it.
+    /// `is_persistent`: sessions there that are written down may want it.
     fn send_to_shard(
         &mut self,
         shard: ShardIndex,
@@ -528,7 +528,7 @@ impl<J: Journal> ShardState<J> {
         is_persistent: bool,
     ) {
         let may_be_lost = outgoing.message.qos == QoS::AtMostOnce;
-        let handed = if J::KEEPS && is_persistent && !may_be_lost {
+        let forwarded = if J::PERSISTENT && is_persistent && !may_be_lost {
             let message = outgoing.to_stored(self.memory.ledger());
             Some(self.persist_forwarded(shard, &message, Receivers::Subscribers))
         } else {
@@ -540,8 +540,14 @@ impl<J: Journal> ShardState<J> {
             self.counters().dropped_shard_queue_full.add(1);
             return;
         };
-        let (message, forms) = (outgoing.message, outgoing.transcodings.clone());
-        batch.push_route(&message, || outgoing.to_stored(memory.ledger()), generation, forms.as_ref(), handed);
+        let (message, transcodings) = (outgoing.message, outgoing.transcodings.clone());
+        batch.push_route(
+            &message,
+            || outgoing.to_stored(memory.ledger()),
+            generation,
+            transcodings.as_ref(),
+            forwarded,
+        );
     }
 }
 

@@ -19,7 +19,7 @@ impl<J: Journal> ShardState<J> {
     #[inline]
     pub(crate) fn acknowledge(&mut self, index: ConnectionIndex, ack: Ack) {
         let level = match () {
-            () if J::KEEPS => self.connections[index].ack_level(),
+            () if J::PERSISTENT => self.connections[index].ack_level(),
             // What is told of sessions waits for their records, whatever is said of messages.
             () if self.is_in_cluster() => AckLevel::Quorum,
             () => AckLevel::Memory,
@@ -30,7 +30,7 @@ impl<J: Journal> ShardState<J> {
     /// What the answer to a PUBLISH waits for.
     #[inline]
     pub(crate) fn ack_level(&self, index: ConnectionIndex, message: &MessageRef<'_>) -> AckLevel {
-        if !J::KEEPS && !self.is_in_cluster() {
+        if !J::PERSISTENT && !self.is_in_cluster() {
             return AckLevel::Memory;
         }
         let level = self.config.settings().acks.for_topic(message.topic, self.connections[index].ack_level());
@@ -39,7 +39,7 @@ impl<J: Journal> ShardState<J> {
 
     /// The same, once what `ack` promises is as safe as `level` says.
     pub(crate) fn acknowledge_at(&mut self, level: AckLevel, index: ConnectionIndex, ack: Ack) {
-        if !J::KEEPS {
+        if !J::PERSISTENT {
             if self.is_in_cluster() {
                 self.acknowledge_in_cluster(level, index, ack);
             } else {

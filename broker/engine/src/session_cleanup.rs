@@ -56,13 +56,13 @@ impl<J: Journal> Shard<J> {
                 self.state.take_unfinished(session);
                 continue;
             }
-            if J::KEEPS && sent_as.is_none() && ending.unrecorded > 0 {
+            if J::PERSISTENT && sent_as.is_none() && ending.unrecorded > 0 {
                 ending.unrecorded -= 1;
                 self.state.record_taken(ending.number, None);
                 continue;
             }
             let mut read = None;
-            if let Some(cold) = delivery.message.cold().cloned() {
+            if let Some(cold) = delivery.message.spilled().cloned() {
                 let Some((kept, message)) = self.state.read_to_clear(ending, &cold) else {
                     return (JobProgress::Done, step + 1);
                 };
@@ -112,10 +112,10 @@ impl<J: Journal> ShardState<J> {
 
     /// A message leaves a session that has ended, in the frame that says who else gets it.
     fn record_taken(&mut self, number: Option<SessionNumber>, sent_as: Option<PacketId>) {
-        if J::KEEPS
+        if J::PERSISTENT
             && let Some(number) = number
         {
-            self.persist_ended_change(number, &sent_as.map_or(Change::Withdrawn, Change::Completed));
+            self.persist_ended_change(number, &sent_as.map_or(Change::Unqueued, Change::Completed));
         }
     }
 }

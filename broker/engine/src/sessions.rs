@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use hashbrown::HashTable;
 use tautwire_access::Identity;
-use tautwire_memory::{Accounted, Ledger};
+use tautwire_memory::{MemoryLedger, TrackedValue};
 use tautwire_protocol::PacketId;
 use tautwire_router::{MemberCredit, SessionKey, ShardIndex};
 use tautwire_session::{Change, LogPosition, Outbound, PendingMessage, Session, SessionNumber, share_of_queue};
@@ -24,13 +24,13 @@ pub(crate) struct Sessions {
     /// By name.
     directory: HashTable<SessionIndex>,
     hasher: foldhash::quality::RandomState,
-    ledger: Arc<Ledger>,
+    ledger: Arc<MemoryLedger>,
 }
 
 /// A session and what the shard knows of it.
 #[derive(Debug)]
 pub(crate) struct SessionEntry {
-    session: Accounted<Session, 5>,
+    session: TrackedValue<Session, 5>,
     connection: Option<ConnectionIndex>,
     slot_generation: SlotGeneration,
     /// Shared with the session's memberships in shared subscriptions.
@@ -79,7 +79,7 @@ struct SessionExtras {
     /// The session's part in what its user's clients hold together.
     user: Option<SessionUsage>,
     /// Messages that it did not get.
-    drops: Option<Accounted<Drops, 1>>,
+    drops: Option<TrackedValue<Drops, 1>>,
     /// The user of a client that is offline, where the policy for a full queue depends on it.
     user_name: Option<Arc<str>>,
 }
@@ -140,7 +140,7 @@ impl OfflineState {
 }
 
 impl Sessions {
-    pub(crate) fn new(shard: ShardIndex, ledger: &Arc<Ledger>) -> Sessions {
+    pub(crate) fn new(shard: ShardIndex, ledger: &Arc<MemoryLedger>) -> Sessions {
         Sessions {
             shard,
             entries: Vec::with_capacity(reserved_slots::<SessionEntry>()),
@@ -170,7 +170,7 @@ impl Sessions {
     /// A session that is about to end, and that its client does not find: it may have another one.
     pub(crate) fn open_unlisted(&mut self, name: &str) -> Option<SessionIndex> {
         let fresh = SessionEntry {
-            session: Accounted::new(Session::new(name), &self.ledger),
+            session: TrackedValue::new(Session::new(name), &self.ledger),
             connection: None,
             slot_generation: SlotGeneration::FIRST,
             member_credit: None,
@@ -240,20 +240,20 @@ impl Sessions {
             return None;
         }
         let drops = &mut place.extras.get_or_insert_default().drops;
-        Some(drops.get_or_insert_with(|| Accounted::new(Drops::default(), &self.ledger)).unweighed())
+        Some(drops.get_or_insert_with(|| TrackedValue::new(Drops::default(), &self.ledger)).untracked_mut())
     }
 
     /// The client has been told what it has lost.
     pub(crate) fn clear_reported_loss(&mut self, index: SessionIndex) {
         if let Some(drops) = self.entries[index.number()].extras.as_mut().and_then(|extras| extras.drops.as_mut()) {
-            drops.unweighed().mark_reported();
+            drops.untracked_mut().mark_reported();
         }
     }
 
     /// The client has caught up. Gives what it has lost before, if something was lost.
     #[inline]
     pub(crate) fn end_episode(&mut self, index: SessionIndex) -> Option<QueueLoss> {
-        self.entries[index.number()].extras.as_mut()?.drops.as_mut()?.unweighed().end_episode()
+        self.entries[index.number()].extras.as_mut()?.drops.as_mut()?.untracked_mut().end_episode()
     }
 
     /// The sessions that have not ended.
@@ -280,7 +280,7 @@ impl Sessions {
 
     /// Frees the place of a session that has ended and left nothing behind.
     pub(crate) fn free_slot(&mut self, index: SessionIndex) {
-        let free_slots = Accounted::new(Session::default(), &self.ledger);
+        let free_slots = TrackedValue::new(Session::default(), &self.ledger);
         let place = &mut self.entries[index.number()];
         place.session = free_slots;
         place.member_credit = None;
@@ -473,7 +473,7 @@ impl SessionEntry {
         let of_messages = matches!(
             change,
             Change::Queued(_)
-                | Change::Withdrawn
+                | Change::Unqueued
                 | Change::Started(_)
                 | Change::StartedQueued
                 | Change::Received(_)
@@ -485,7 +485,7 @@ impl SessionEntry {
             return gone;
         }
         // Most changes are of messages, and most of those leave the footprint as it is.
-        let gone = self.session.unweighed().apply(change);
+        let gone = self.session.untracked_mut().apply(change);
         self.update_outbound_usage();
         self.update_user_usage();
         gone
@@ -493,7 +493,7 @@ impl SessionEntry {
 
     #[inline]
     fn update_outbound_usage(&mut self) {
-        if let Some(grown) = self.session.unweighed().outbound_mut().and_then(Outbound::take_growth) {
+        if let Some(grown) = self.session.untracked_mut().outbound_mut().and_then(Outbound::take_growth) {
             for (kind, before, after) in grown {
                 self.session.settle(kind, before, after);
             }
@@ -502,14 +502,14 @@ impl SessionEntry {
 
     /// The session has ended: takes out the next message that was on its way to the client.
     pub(crate) fn take_unfinished(&mut self) -> Option<(PendingMessage, Option<PacketId>)> {
-        let unfinished = self.session.unweighed().take_unfinished();
+        let unfinished = self.session.untracked_mut().take_unfinished();
         self.update_outbound_usage();
         unfinished
     }
 
     /// For the parts of outbound state that end with a connection: [`Outbound::rewind`] and [`Outbound::resend`].
     pub(crate) fn outbound(&mut self) -> Option<&mut Outbound> {
-        self.session.unweighed().outbound_mut()
+        self.session.untracked_mut().outbound_mut()
     }
 
     /// Sets the place's timer to `at_ms`, unless it comes up sooner anyway; says whether it must be set.

@@ -111,7 +111,7 @@ pub struct Settings {
 impl Settings {
     /// Bytes of messages above which some leave memory, where they can. While the store is slow there may be some three times as many, still
     /// less than the half of the account that one client may have.
-    pub fn hot_max_bytes(&self) -> u64 {
+    pub fn loaded_max_bytes(&self) -> u64 {
         self.hot_bytes.min(self.buffered_bytes / 8) as u64
     }
 }

@@ -3,7 +3,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use tautwire_memory::Ledger;
+use tautwire_memory::MemoryLedger;
 use tautwire_protocol::{
     ConnectReason, DecodeError, DecodeOptions, Disconnect, DisconnectReason, Fault, FixedHeader, Packet, PacketType,
     ReasonCode, ShortAcknowledgement, decode_body, decode_publish,
@@ -161,7 +161,7 @@ impl<J: Journal> Shard<J> {
                 self.state.counters().clients_choked.add(1);
                 break;
             }
-            if (J::KEEPS || self.state.is_in_cluster()) && self.state.pause_for_acks(index) {
+            if (J::PERSISTENT || self.state.is_in_cluster()) && self.state.pause_for_acks(index) {
                 break;
             }
             match self.receive_packet(index, chunk, at..range.end) {
@@ -248,7 +248,7 @@ impl<J: Journal> Shard<J> {
         if can_read_ahead && connection.read_ahead_bytes() >= length {
             return (length, Handled::Done);
         }
-        if J::KEEPS
+        if J::PERSISTENT
             && (self.state.pause_for_log(index, &header, bytes[0])
                 || self.state.pause_for_spill(index, &header, bytes[0]))
         {
@@ -355,8 +355,8 @@ impl<J: Journal> Shard<J> {
         // They are entered already. What else the client holds does not matter: a packet that has begun is to have its end.
         // One that is held has only been read from where there was room.
         if held_bytes <= INPUT_RESERVED_BYTES
-            || (connection.is_reading_paused() && !memory.share().is_full_of_input())
-            || memory.share().admits_input(held_bytes)
+            || (connection.is_reading_paused() && !memory.share().is_input_full())
+            || memory.share().can_buffer_input(held_bytes)
             || connection.phase() == Phase::Closing
             || self.state.pause_for_input(index, rest, held_bytes)
         {
@@ -582,7 +582,7 @@ impl<J: Journal> Shard<J> {
     }
 
     /// What this shard has entered into the account of memory.
-    pub fn ledger(&self) -> &Arc<Ledger> {
+    pub fn ledger(&self) -> &Arc<MemoryLedger> {
         self.state.memory.ledger()
     }
 
@@ -594,8 +594,8 @@ impl<J: Journal> Shard<J> {
     /// Bytes that the clients of all shards together hold, and the places of retained messages.
     pub fn held_bytes(&self) -> u64 {
         let exchange = self.state.context.exchange();
-        let places_bytes = exchange.retained_held_bytes().saturating_sub(exchange.retained_kept_bytes());
-        self.state.memory.share().memory().held_in_all() + places_bytes
+        let places_bytes = exchange.retained_held_bytes().saturating_sub(exchange.retained_message_bytes());
+        self.state.memory.share().memory().total_held() + places_bytes
     }
 
     /// What the engine runs with.

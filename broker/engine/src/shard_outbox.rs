@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use tautwire_memory::Ledger;
+use tautwire_memory::MemoryLedger;
 use tautwire_router::{Batch, BatchSize, ShardIndex};
 
 /// A batch for another shard is sent on once it holds this much, and a new one begun.
@@ -31,9 +31,9 @@ impl ShardOutbox {
         self.batches.len() > self.room
     }
 
-    fn batch(&mut self, read_at_us: u64, ledger: &Arc<Ledger>) -> &mut Batch {
+    fn batch(&mut self, read_at_us: u64, ledger: &Arc<MemoryLedger>) -> &mut Batch {
         if self.batches.back().is_none_or(|batch| batch.held_bytes() >= BATCH_BYTES) {
-            self.batches.push_back(Batch::like(&self.last, read_at_us, ledger));
+            self.batches.push_back(Batch::with_size_of(&self.last, read_at_us, ledger));
         }
         let last = self.batches.len() - 1;
         &mut self.batches[last]
@@ -105,7 +105,7 @@ impl ShardOutboxes {
         shard: ShardIndex,
         may_be_lost: bool,
         read_at_us: u64,
-        ledger: &Arc<Ledger>,
+        ledger: &Arc<MemoryLedger>,
     ) -> Option<&mut Batch> {
         let outbox = &mut self.outboxes[usize::from(shard.0)];
         if may_be_lost && outbox.is_full() { None } else { Some(outbox.batch(read_at_us, ledger)) }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use tautwire_contracts::Contract;
-use tautwire_memory::Ledger;
+use tautwire_memory::MemoryLedger;
 use tautwire_protocol::QoS;
 use tautwire_router::{Member, SessionKey, ShareGroup, ShareReceiver};
 use tautwire_session::{Journal, PendingMessage, Receivers, SessionNumber, SubscriptionIds};
@@ -55,7 +55,7 @@ impl<J: Journal> Shard<J> {
         let group = delivery.share.as_ref().and_then(|filter| self.state.context.exchange().group(filter));
         match group {
             Some(group) => {
-                let Some(message) = self.state.in_memory(delivery.message.hot()) else { return };
+                let Some(message) = self.state.in_memory(delivery.message.loaded()) else { return };
                 let contract = self.state.config.contracts().find(message.topic()).cloned();
                 self.state.deliver_to_share(&group, contract.as_deref(), &mut OutgoingPublish::of(message));
             }
@@ -78,7 +78,7 @@ impl<J: Journal> ShardState<J> {
         let picked = match may_wait {
             // What waits goes first.
             true if group.waiting().0 > 0 || self.is_in_transit_full(group) => None,
-            true => self.pick_with(group, |group| group.pick_with_room(qos)),
+            true => self.pick_with(group, |group| group.pick_with_credit(qos)),
             false => self.pick_with(group, ShareGroup::pick),
         };
         let Some((member, here)) = picked else {
@@ -93,7 +93,7 @@ impl<J: Journal> ShardState<J> {
         if let Some(format) = member.format {
             let Some(message) = self.transcode_for_member(contract, format, outgoing) else {
                 if may_wait {
-                    member.give_room_back(qos);
+                    member.return_credit(qos);
                 }
                 return false;
             };
@@ -113,8 +113,8 @@ impl<J: Journal> ShardState<J> {
         pick: Pick,
     ) {
         // It has just been made, so it is in memory.
-        if let Some(message) = delivery.message.hot() {
-            group.note_turn(message.topic(), member.session, self.clock.now_ms());
+        if let Some(message) = delivery.message.loaded() {
+            group.record_dispatch(message.topic(), member.session, self.clock.now_ms());
         }
         if let Some(session) = here {
             self.record_arrival(&member.session, &delivery);
@@ -124,8 +124,8 @@ impl<J: Journal> ShardState<J> {
         let may_be_lost = delivery.qos == QoS::AtMostOnce;
         let to = member.session.shard;
         // A session that is not written down yet is before it gets the message: see `persist_for_group`.
-        let is_written = J::KEEPS && !may_be_lost && (member.number.is_some() || group.lasts());
-        let handed = delivery.message.hot().filter(|_| is_written).map(|message| {
+        let is_written = J::PERSISTENT && !may_be_lost && (member.number.is_some() || group.is_persistent());
+        let forwarded = delivery.message.loaded().filter(|_| is_written).map(|message| {
             let number = member.number.unwrap_or(SessionNumber::OF_NONE);
             self.persist_forwarded(to, message, Receivers::Member(number, group.filter()))
         });
@@ -142,7 +142,7 @@ impl<J: Journal> ShardState<J> {
                         ShareReceiver::FromQueue { member: member.session, queued_bytes }
                     }
                 };
-                batch.push_share(receiver, delivery, handed);
+                batch.push_share(receiver, delivery, forwarded);
             }
             None => self.counters().dropped_shard_queue_full.add(1),
         }
@@ -223,7 +223,7 @@ impl<J: Journal> ShardState<J> {
         if !self.can_start_shared(session, delivery) && !is(Mutant::QueuesForMembers) {
             return self.return_to_group(session, delivery);
         }
-        if J::KEEPS && delivery.qos != QoS::AtMostOnce && !self.is_fully_persistent(session) {
+        if J::PERSISTENT && delivery.qos != QoS::AtMostOnce && !self.is_fully_persistent(session) {
             self.persist_for_group(session, delivery);
         }
         let options = DeliveryOptions {
@@ -233,7 +233,7 @@ impl<J: Journal> ShardState<J> {
             share: delivery.share.as_ref(),
             is_shared: false,
         };
-        let Some(message) = self.in_memory(delivery.message.hot()) else { return };
+        let Some(message) = self.in_memory(delivery.message.loaded()) else { return };
         let mut outgoing = OutgoingPublish::of(message);
         self.deliver(session, &mut outgoing, options);
         if self.tap.is_open() {
@@ -248,7 +248,7 @@ pub(crate) fn share_delivery(
     group: &ShareGroup,
     member: &Member,
     outgoing: &mut OutgoingPublish<'_>,
-    ledger: &Arc<Ledger>,
+    ledger: &Arc<MemoryLedger>,
 ) -> PendingMessage {
     PendingMessage {
         message: outgoing.to_stored(ledger).into(),

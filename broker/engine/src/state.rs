@@ -1,13 +1,13 @@
 //! A shard's connections and sessions, and the ways in which bytes and changes reach them.
 
-use tautwire_memory::Share;
+use tautwire_memory::ShardMemory;
 use tautwire_protocol::Packet;
 use tautwire_router::ShardIndex;
 use tautwire_session::{Change, Journal, PendingMessage, Record, RetainedChange, SessionNumber, share_of_queue};
 
 use crate::admin_query::AdminQueries;
 use crate::clock::Clock;
-use crate::cluster::Seat;
+use crate::cluster::ClusterBox;
 use crate::connections::{Connections, PauseReason};
 use crate::counters::Counters;
 use crate::current_config::CurrentConfig;
@@ -79,7 +79,7 @@ pub(crate) struct ShardState<J: Journal> {
     /// By which topic filters messages are counted.
     pub(crate) metered: MeteredFilters,
     /// What the shard knows of its cluster, where the broker is one of several.
-    pub(crate) cluster: Seat<J>,
+    pub(crate) cluster: ClusterBox<J>,
 }
 
 impl<J: Journal> ShardState<J> {
@@ -88,7 +88,7 @@ impl<J: Journal> ShardState<J> {
         let Shared { config_cell, memory, throttle, users, .. } = shared;
         let config = config_cell.current();
         let settings = &config.settings;
-        let share = Share::new(memory, usize::from(shard.0));
+        let share = ShardMemory::new(memory, usize::from(shard.0));
         ShardState {
             quota_state: QuotaState::new(settings.quotas(), settings.flapping(), users),
             clock: Clock::new(now_ms),
@@ -181,7 +181,7 @@ impl<J: Journal> ShardState<J> {
 
     #[inline]
     pub(crate) fn mark_dirty(&mut self, index: ConnectionIndex) {
-        if J::KEEPS && self.connections[index].is_output_blocked() {
+        if J::PERSISTENT && self.connections[index].is_output_blocked() {
             return;
         }
         self.connections.mark_dirty(index);
@@ -263,8 +263,8 @@ impl<J: Journal> ShardState<J> {
         if self.is_in_cluster() {
             return self.commit_in_cluster(index, change);
         }
-        let queues = J::KEEPS && matches!(change, Change::Queued(_));
-        let sends = J::KEEPS && matches!(change, Change::Started(_) | Change::StartedQueued);
+        let queues = J::PERSISTENT && matches!(change, Change::Queued(_));
+        let sends = J::PERSISTENT && matches!(change, Change::Started(_) | Change::StartedQueued);
         if let Some(gone) = self.sessions.entry(index).apply(change) {
             self.uncount_stored(&gone);
         }
@@ -279,7 +279,7 @@ impl<J: Journal> ShardState<J> {
 
     /// Writes down what a message has changed of the retained messages. Those of `$SYS` are made anew after a restart.
     pub(crate) fn record_retained(&mut self, outgoing: &OutgoingPublish<'_>, sequence: u64) {
-        if !J::KEEPS || outgoing.message.topic.starts_with("$SYS/") || is(Mutant::ForgetsRetained) {
+        if !J::PERSISTENT || outgoing.message.topic.starts_with("$SYS/") || is(Mutant::ForgetsRetained) {
             return;
         }
         let change = match &outgoing.stored {

@@ -397,7 +397,7 @@ impl<J: Journal> Shard<J> {
         }
         let key = (session, wanted.format, wanted.by_filter);
         let is_new = || self.table.tree.get_by_key(node, &key, Subscription::key).is_none();
-        let change = InterestChange { any, lasting: is_persistent && is_new() };
+        let change = InterestChange { any, persistent: is_persistent && is_new() };
         let (since, scan) =
             self.state.context.exchange().subscribe(self.state.context.shard(), wanted.filter, change, retained_wanted);
         let came_along = self.state.is_in_cluster() && self.state.sessions.connection(session).is_none();
@@ -468,13 +468,13 @@ impl<J: Journal> Shard<J> {
         }
         let Some(node) = self.table.tree.find(wanted.filter) else { return };
         let key = (session, wanted.format, wanted.by_filter);
-        let lasting =
+        let persistent =
             self.table.tree.remove_by_key(node, &key, Subscription::key).is_some_and(|held| held.is_persistent);
         let any = self.table.tree.prune(node);
         if any {
             self.state.remove_interest(wanted.filter);
         }
-        let change = InterestChange { any, lasting };
+        let change = InterestChange { any, persistent };
         self.state.context.exchange().unsubscribe(self.state.context.shard(), wanted.filter, change);
         self.table.generation += 1;
     }

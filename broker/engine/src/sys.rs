@@ -192,7 +192,7 @@ impl<J: Journal> Shard<J> {
             .context
             .exchange()
             .retained_message(topic)
-            .is_some_and(|held| held.hot().is_some_and(|held| held.payload() == message.payload));
+            .is_some_and(|held| held.loaded().is_some_and(|held| held.payload() == message.payload));
         if !unchanged && self.publish(&mut OutgoingPublish::new(message), MessageSource::Broker).is_err() {
             log::warn!("{topic} was not published: the broker retains as much as it may");
         }

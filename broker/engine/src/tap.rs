@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use tautwire_message::MessageRef;
 use tautwire_protocol::{QoS, topic_matches};
-use tautwire_session::{Journal, parts_of_name};
+use tautwire_session::{Journal, split_session_name};
 
 use crate::config::ConfigSnapshot;
 use crate::route::MessageSource;
@@ -128,7 +128,7 @@ impl<J: Journal> ShardState<J> {
         for tap in self.tap.taps.iter().filter(|tap| topic_matches(&tap.filter, message.topic)) {
             tap.try_send(self.clock.now_ms(), || {
                 let client_id = match publisher {
-                    MessageSource::Session(session) => Some(parts_of_name(self.sessions[session].name()).1.into()),
+                    MessageSource::Session(session) => Some(split_session_name(self.sessions[session].name()).1.into()),
                     MessageSource::Broker | MessageSource::Shard | MessageSource::Log(_) => None,
                 };
                 TappedMessage {

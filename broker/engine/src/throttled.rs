@@ -6,7 +6,7 @@
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 
-use tautwire_memory::{Charge, Kind, Ledger};
+use tautwire_memory::{Charge, Kind, MemoryLedger};
 use tautwire_protocol::{QoS, TopicFilter};
 use tautwire_session::{Journal, Session};
 
@@ -112,7 +112,7 @@ impl ThrottledSessions {
         session: &Session,
         topic: &str,
         cause: ThrottleCause,
-        ledger: &Arc<Ledger>,
+        ledger: &Arc<MemoryLedger>,
     ) {
         if self.sessions.contains_key(&index) {
             return;

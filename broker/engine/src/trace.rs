@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use tautwire_message::{MessageId, MessageRef};
 use tautwire_protocol::{Properties, PropertyContext, QoS, ReasonCode};
-use tautwire_session::{Journal, LogPosition, Outbound, parts_of_name};
+use tautwire_session::{Journal, LogPosition, Outbound, split_session_name};
 
 use crate::index::{ConnectionId, SessionIndex};
 use crate::route::MessageSource;
@@ -272,7 +272,7 @@ impl<J: Journal> ShardState<J> {
         span.span_id = span_id(message.id, PUBLISH_SALT);
         span.parent_id = trace.parent_id;
         span.is_parent_remote = trace.parent_id.is_some();
-        let waits = J::KEEPS && message.qos != QoS::AtMostOnce;
+        let waits = J::PERSISTENT && message.qos != QoS::AtMostOnce;
         match self.sessions.connection(session).filter(|_| waits) {
             None => tracer.sink.take(span),
             Some(_) if self.tap.traces.open.len() >= OPEN_MAX => tracer.sink.skip(1),
@@ -323,7 +323,7 @@ impl<J: Journal> ShardState<J> {
             trace_state: trace.state.clone(),
             message: message.id,
             topic: message.topic.into(),
-            client_id: Some(parts_of_name(self.sessions[session].name()).1.into()),
+            client_id: Some(split_session_name(self.sessions[session].name()).1.into()),
             qos: message.qos,
             payload_bytes: message.payload.len(),
             began_at_ms: self.clock.now_ms(),

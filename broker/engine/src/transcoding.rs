@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use tautwire_contracts::{Contract, Rule};
 use tautwire_memory::{Charge, Kind};
-use tautwire_message::{Form, Format, Forms, Message, MessageRef};
+use tautwire_message::{Format, Message, MessageRef, Transcoding, Transcodings};
 use tautwire_protocol::{Properties, PropertyContext, PropertyId, Subscribe, SubscribeReason, TopicFilter};
 use tautwire_session::Journal;
 
@@ -117,22 +117,23 @@ impl<J: Journal> ShardState<J> {
         published_at: u64,
     ) -> bool {
         let shared = outgoing.transcodings.clone();
-        let own = Forms::default();
-        let forms = shared.as_deref().unwrap_or(&own);
+        let own = Transcodings::default();
+        let transcodings = shared.as_deref().unwrap_or(&own);
         let mut matched = false;
         for same in found.chunk_by(|a, b| a.format == b.format) {
             let Some(format) = same.first().and_then(|first| first.format) else { continue };
-            let (form, is_new) = forms.get_or_make(format, || self.transcode(contract, format, &outgoing.message));
+            let (form, is_new) =
+                transcodings.get_or_make(format, || self.transcode(contract, format, &outgoing.message));
             self.count_transcoded(form, is_new);
             if is_new {
                 self.work_budget.count_transcoding(outgoing.message.payload.len());
             }
             matched |= match form {
-                Form::AsItIs => self.deliver_same_format(same, outgoing, publisher, published_at),
-                Form::Made(message) => {
+                Transcoding::Unchanged => self.deliver_same_format(same, outgoing, publisher, published_at),
+                Transcoding::Transcoded(message) => {
                     self.deliver_same_format(same, &mut OutgoingPublish::of(message), publisher, published_at)
                 }
-                Form::Impossible(said) => {
+                Transcoding::Failed(said) => {
                     let (told, unreported): (Vec<Subscription>, Vec<Subscription>) =
                         same.iter().partition(|subscription| self.can_notify(subscription.session));
                     self.counters().dropped_untranscodable.add(unreported.len() as u64);
@@ -160,10 +161,10 @@ impl<J: Journal> ShardState<J> {
         let form = self.transcode(contract.as_deref(), format, &message.as_ref());
         self.count_transcoded(&form, true);
         match form {
-            Form::AsItIs => Some(message),
-            Form::Made(message) => Some(message),
-            Form::Impossible(said) if told => Some(said),
-            Form::Impossible(_) => {
+            Transcoding::Unchanged => Some(message),
+            Transcoding::Transcoded(message) => Some(message),
+            Transcoding::Failed(said) if told => Some(said),
+            Transcoding::Failed(_) => {
                 self.counters().dropped_untranscodable.add(1);
                 self.record_drop(session, DropReason::Untranscodable, message.topic());
                 None
@@ -178,16 +179,16 @@ impl<J: Journal> ShardState<J> {
         format: Format,
         outgoing: &mut OutgoingPublish<'_>,
     ) -> Option<Message> {
-        let forms = outgoing.transcodings.get_or_insert_default().clone();
-        let (form, is_new) = forms.get_or_make(format, || self.transcode(contract, format, &outgoing.message));
+        let transcodings = outgoing.transcodings.get_or_insert_default().clone();
+        let (form, is_new) = transcodings.get_or_make(format, || self.transcode(contract, format, &outgoing.message));
         self.count_transcoded(form, is_new);
         if is_new {
             self.work_budget.count_transcoding(outgoing.message.payload.len());
         }
         match form {
-            Form::AsItIs => Some(outgoing.to_stored(self.memory.ledger())),
-            Form::Made(message) => Some(message.clone()),
-            Form::Impossible(_) => {
+            Transcoding::Unchanged => Some(outgoing.to_stored(self.memory.ledger())),
+            Transcoding::Transcoded(message) => Some(message.clone()),
+            Transcoding::Failed(_) => {
                 // Whether the member's client could be told why not is known to its own thread only.
                 self.counters().dropped_untranscodable.add(1);
                 None
@@ -195,20 +196,20 @@ impl<J: Journal> ShardState<J> {
         }
     }
 
-    fn transcode(&self, contract: Option<&Contract>, to: Format, message: &MessageRef<'_>) -> Form {
+    fn transcode(&self, contract: Option<&Contract>, to: Format, message: &MessageRef<'_>) -> Transcoding {
         let content_type = content_type(message.properties);
         let Some(contract) = contract else {
             if content_type.and_then(Format::of_content_type) == Some(to) || message.payload.is_empty() {
-                return Form::AsItIs;
+                return Transcoding::Unchanged;
             }
             return self.untranscodable(message, "no contract covers the topic, so that its format is not known");
         };
         if message.payload.is_empty() && message.retain {
-            return Form::AsItIs;
+            return Transcoding::Unchanged;
         }
         // Of a message that has been let through although it breaks its contract, nothing is known.
         let from = match contract.check(message.topic, content_type, message.payload) {
-            Ok(from) if from == to && content_type.is_some() => return Form::AsItIs,
+            Ok(from) if from == to && content_type.is_some() => return Transcoding::Unchanged,
             Ok(from) => from,
             Err(violation) => return self.untranscodable(message, &violation.to_string()),
         };
@@ -231,21 +232,24 @@ impl<J: Journal> ShardState<J> {
         charge.set(payload.capacity() + properties.capacity());
         // Another content is another message.
         let id = self.context.next_message_id();
-        Form::Made(MessageRef { id, properties: &properties, payload: &payload, ..*message }.keep(self.memory.ledger()))
-    }
-
-    /// Instead of the payload, why there is none.
-    fn untranscodable(&self, message: &MessageRef<'_>, why: &str) -> Form {
-        let mut properties = properties_for(message, false);
-        append_user_property(&mut properties, "tautwire-transcoding-error", why);
-        let id = self.context.next_message_id();
-        Form::Impossible(
-            MessageRef { id, properties: &properties, payload: &[], ..*message }.keep(self.memory.ledger()),
+        Transcoding::Transcoded(
+            MessageRef { id, properties: &properties, payload: &payload, ..*message }
+                .to_message_in(self.memory.ledger()),
         )
     }
 
-    fn count_transcoded(&self, form: &Form, is_new: bool) {
-        if is_new && matches!(form, Form::Made(_)) {
+    /// Instead of the payload, why there is none.
+    fn untranscodable(&self, message: &MessageRef<'_>, why: &str) -> Transcoding {
+        let mut properties = properties_for(message, false);
+        append_user_property(&mut properties, "tautwire-transcoding-error", why);
+        let id = self.context.next_message_id();
+        Transcoding::Failed(
+            MessageRef { id, properties: &properties, payload: &[], ..*message }.to_message_in(self.memory.ledger()),
+        )
+    }
+
+    fn count_transcoded(&self, form: &Transcoding, is_new: bool) {
+        if is_new && matches!(form, Transcoding::Transcoded(_)) {
             self.counters().payloads_transcoded.add(1);
         }
     }
@@ -256,7 +260,7 @@ impl<J: Journal> ShardState<J> {
         let largest = REMAINING_MAX_BYTES - HEADER_SPARE_BYTES - message.topic.len();
         let largest = largest.saturating_sub(message.properties.len());
         // While it is made, and once more when it is kept.
-        let free_bytes = usize::try_from(self.memory.share().common_bytes() / 2).unwrap_or(usize::MAX);
+        let free_bytes = usize::try_from(self.memory.share().unreserved_bytes() / 2).unwrap_or(usize::MAX);
         let settings = self.config.settings();
         let set_bytes = settings.transcoded_bytes.min(settings.maximum_packet_size_bytes as usize);
         largest.min(set_bytes).min(free_bytes)

@@ -225,7 +225,7 @@ impl<J: Journal> Shard<J> {
     /// who stand in line are one, and a log that is behind wakes the shard when it is not.
     #[inline]
     pub fn accepts_batches(&self) -> bool {
-        self.state.paused_readers.accepts_batches() && !self.state.log.is_behind()
+        self.state.paused_readers.accepts_batches() && !self.state.log.is_lagging()
     }
 
     /// Sends batches, unless frames that speak of them wait: what a shard writes of what it has taken stands behind them in the log.
@@ -243,7 +243,7 @@ impl<J: Journal> Shard<J> {
 
     #[inline]
     fn can_send_batches(&self) -> bool {
-        self.state.log.has_posted_all()
+        self.state.log.has_submitted_all()
     }
 
     /// Reads again from connections that waited for another shard, once that is not behind any more; says whether there are any.

@@ -583,5 +583,5 @@ fn contracts_are_told_turn_by_turn() {
     tell(&mut world);
     assert_eq!(retained(&world), documents(2));
     let index = world.exchange.retained_message("$SYS/contracts/index.json").expect("it is there");
-    assert!(String::from_utf8_lossy(index.hot().expect("it is in memory").payload()).contains("\"name\":\"c20\""));
+    assert!(String::from_utf8_lossy(index.loaded().expect("it is in memory").payload()).contains("\"name\":\"c20\""));
 }

@@ -3,7 +3,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use tautwire_proxy::{HEADER_MAX_BYTES, Header, Parsed, parse};
+use tautwire_proxy::{HEADER_MAX_BYTES, ProxyHeader, ParsedHeader, parse};
 
 fuzz_target!(|input: &[u8]| {
     let [how, input @ ..] = input else { return };
@@ -22,10 +22,10 @@ fuzz_target!(|input: &[u8]| {
         }
         Some((len, verdict)) => {
             assert_eq!(whole, verdict);
-            let Ok(Some(Parsed { header, len: taken })) = verdict else { return };
+            let Ok(Some(ParsedHeader { header, len: taken })) = verdict else { return };
             assert_eq!(taken, len, "it was whole with its last byte");
             assert!(taken <= HEADER_MAX_BYTES);
-            if let Header::Proxied(client) = header {
+            if let ProxyHeader::Proxied(client) = header {
                 let name = client.common_name.as_deref();
                 assert!(name.is_none_or(|name| client.is_encrypted && !name.is_empty() && name.len() <= 256));
             }

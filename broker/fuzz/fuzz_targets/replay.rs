@@ -18,7 +18,7 @@ use tautwire_message::{Format, Message, MessageId, MessageRef};
 use tautwire_protocol::{PacketId, QoS, SubscriptionId, SubscriptionOptions};
 use tautwire_router::RetainedLimits;
 use tautwire_session::{
-    Change, Homes, Journal, KeptWill, LogPosition, NoSeat, PendingMessage, Receivers, Record, Replay, RetainedChange,
+    Change, ShardPlacement, Journal, StoredWill, LogPosition, NoClusterBox, PendingMessage, Receivers, Record, Replay, RetainedChange,
     SessionNumber, ShardNumber, SubscriptionIds, SubscriptionRecord,
 };
 
@@ -111,9 +111,9 @@ struct ModelJournal {
 }
 
 impl Journal for ModelJournal {
-    type Seat<T: Send> = NoSeat<T>;
+    type ClusterBox<T: Send> = NoClusterBox<T>;
 
-    const KEEPS: bool = true;
+    const PERSISTENT: bool = true;
 
     fn next_session(&mut self) -> SessionNumber {
         let mut log = self.log.borrow_mut();
@@ -134,7 +134,7 @@ impl Journal for ModelJournal {
         self.frames += u64::from(std::mem::take(&mut self.has_begun));
     }
 
-    fn has_posted_all(&self) -> bool {
+    fn has_submitted_all(&self) -> bool {
         true
     }
 
@@ -197,18 +197,18 @@ impl Play<'_> {
             }
             7 => {
                 let shards = u16::from(1 + self.byte() % 4);
-                frame.add(&Record::Begun(Homes { shards, seed: u64::from(self.byte()) }));
+                frame.add(&Record::RunStarted(ShardPlacement { shards, seed: u64::from(self.byte()) }));
             }
             8 | 9 => {
                 let (from, to) = (self.shard(), self.shard());
                 let (sequence, message) = (u64::from(self.byte()), self.message());
                 let share = self.pick(&FILTERS);
                 let receivers = if kind % 24 == 8 { Receivers::Subscribers } else { Receivers::Member(session, share) };
-                frame.add(&Record::Handed { from, to, sequence, message: &message, receivers });
+                frame.add(&Record::Forwarded { from, to, sequence, message: &message, receivers });
             }
             10 => {
                 let (from, to) = (self.shard(), self.shard());
-                frame.add(&Record::Took { from, to, sequence: u64::from(self.byte()) });
+                frame.add(&Record::ForwardAccepted { from, to, sequence: u64::from(self.byte()) });
             }
             11 => {
                 let change = match self.byte() {
@@ -230,7 +230,7 @@ impl Play<'_> {
             12 => Change::ExpiryInterval(self.pick(&SECONDS)),
             13 => Change::Will((self.byte() & 1 == 0).then(|| {
                 let message_expiry_s = Some(self.pick(&SECONDS)).filter(|seconds| *seconds > 0);
-                Box::new(KeptWill { message: self.message(), delay_s: self.pick(&SECONDS), message_expiry_s })
+                Box::new(StoredWill { message: self.message(), delay_s: self.pick(&SECONDS), message_expiry_s })
             })),
             14 => {
                 let options = SubscriptionOptions::with_qos(self.qos());
@@ -240,13 +240,13 @@ impl Play<'_> {
             }
             15 => Change::Unsubscribed(self.pick(&FILTERS).into()),
             16 | 17 => Change::Queued(self.delivery()),
-            18 => Change::Withdrawn,
+            18 => Change::Unqueued,
             19 => return (Change::Started(self.delivery()), Some(id)),
             20 => return (Change::StartedQueued, Some(id)),
             21 => self.pick(&[Change::Received, Change::Completed, Change::Completed])(id),
             22 => self.pick(&[Change::Taken, Change::Released])(id),
-            _ if self.byte() & 1 == 0 => Change::GoOnWith(id),
-            _ => Change::Awaited(id),
+            _ if self.byte() & 1 == 0 => Change::NextPacketId(id),
+            _ => Change::AwaitingPubComp(id),
         };
         (change, None)
     }

@@ -9,13 +9,13 @@ use libfuzzer_sys::fuzz_target;
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, ServerName};
 use rustls::{ClientConfig, ClientConnection, RootCertStore};
-use tautwire_tls::{ClientCertificates, Identity, Material, Pem, Protocol, Scratch, Server, Tls};
+use tautwire_tls::{ClientCertificates, Identity, TlsServerConfig, Pem, Protocol, Scratch, TlsServer, Tls};
 
 /// Most that a connection may hold, its buffers included.
 const HELD_MAX_BYTES: usize = 256 << 10;
 
 struct Ends {
-    server: Server,
+    server: TlsServer,
     client: Arc<ClientConfig>,
 }
 
@@ -30,12 +30,12 @@ fn ends() -> &'static Ends {
         let provider = Arc::new(rustls::crypto::ring::default_provider());
         let client = ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions();
         let client = client.expect("versions").with_root_certificates(roots).with_no_client_auth();
-        let server = Server::new(
-            Material {
+        let server = TlsServer::new(
+            TlsServerConfig {
                 identities: vec![Identity { chain: certificate.clone(), key: pem(made.signing_key.serialize_pem()) }],
                 client_certificates: ClientCertificates::Optional,
                 client_authorities: vec![certificate],
-                ..Material::default()
+                ..TlsServerConfig::default()
             },
             Protocol::Mqtt,
         );
@@ -165,7 +165,7 @@ fuzz_target!(|data: &[u8]| {
             }
             7 => {
                 world.tls.close();
-                world.tls.say_close();
+                world.tls.seal_close_notify();
                 world.is_disturbed = true;
             }
             _ => {}

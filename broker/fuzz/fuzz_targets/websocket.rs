@@ -5,7 +5,7 @@
 use std::sync::Arc;
 
 use libfuzzer_sys::fuzz_target;
-use tautwire_websocket::{CloseCode, Ending, FrameLimits, Origins, Path, Rules, WebSocket};
+use tautwire_websocket::{CloseCode, EndReason, FrameLimits, Origins, Path, WebSocketConfig, WebSocket};
 
 const REQUEST: &str = "GET /mqtt HTTP/1.1\r\nHost: localhost\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\
      Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Protocol: mqtt\r\n\r\n";
@@ -15,7 +15,7 @@ const REQUEST: &str = "GET /mqtt HTTP/1.1\r\nHost: localhost\r\nUpgrade: websock
 struct Seen {
     mqtt: Vec<u8>,
     open: bool,
-    ending: Option<Ending>,
+    ending: Option<EndReason>,
     said: Vec<u8>,
 }
 
@@ -33,7 +33,7 @@ fuzz_target!(|input: &[u8]| {
 
 fn play(wire: &[u8], step: usize) -> Seen {
     let limits = FrameLimits { frame_bytes: 1000, message_bytes: 1500 };
-    let rules = Rules { path: Path::default(), origins: Origins::default(), limits };
+    let rules = WebSocketConfig { path: Path::default(), origins: Origins::default(), limits };
     let mut websocket = WebSocket::new(Arc::new(rules));
     let mut mqtt = Vec::new();
     for piece in wire.chunks(step) {
@@ -41,7 +41,7 @@ fn play(wire: &[u8], step: usize) -> Seen {
         let len = websocket.receive(&mut piece);
         mqtt.extend_from_slice(&piece[..len]);
     }
-    let (open, ending) = (websocket.is_open(), websocket.take_ending());
+    let (open, ending) = (websocket.is_open(), websocket.take_end_reason());
     websocket.close(CloseCode::NORMAL);
     // Everything that came is sent back, a few bytes at a time.
     let echo: &[u8] = if open { &mqtt } else { &[] };

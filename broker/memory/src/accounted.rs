@@ -4,32 +4,32 @@ use std::ops::Deref;
 use std::sync::Arc;
 
 use crate::kind::Kind;
-use crate::ledger::Ledger;
+use crate::ledger::MemoryLedger;
 
 /// Bytes by kind.
 pub type Footprint<const N: usize> = [(Kind, usize); N];
 
 /// Something that can say what it holds, cheaply.
-pub trait Holds<const N: usize> {
+pub trait MemoryFootprint<const N: usize> {
     /// Bytes that the value holds, by kind. The kinds are the same each time.
     fn footprint(&self) -> Footprint<N>;
 }
 
 /// A value whose memory stands in the ledger of its shard as long as the value lives. It can be read freely; it changes
-/// only through [`Accounted::change`] and [`Accounted::change_part`], which keep the ledger right.
+/// only through [`TrackedValue::change`] and [`TrackedValue::update_part`], which keep the ledger right.
 #[derive(Debug)]
-pub struct Accounted<T: Holds<N>, const N: usize> {
+pub struct TrackedValue<T: MemoryFootprint<N>, const N: usize> {
     value: T,
-    ledger: Arc<Ledger>,
+    ledger: Arc<MemoryLedger>,
 }
 
-impl<T: Holds<N>, const N: usize> Accounted<T, N> {
+impl<T: MemoryFootprint<N>, const N: usize> TrackedValue<T, N> {
     /// Enters what `value` holds.
-    pub fn new(value: T, ledger: &Arc<Ledger>) -> Accounted<T, N> {
+    pub fn new(value: T, ledger: &Arc<MemoryLedger>) -> TrackedValue<T, N> {
         for (kind, bytes) in value.footprint() {
             ledger.enter(kind, bytes);
         }
-        Accounted { value, ledger: ledger.clone() }
+        TrackedValue { value, ledger: ledger.clone() }
     }
 
     /// Changes the value.
@@ -46,7 +46,7 @@ impl<T: Holds<N>, const N: usize> Accounted<T, N> {
 
     /// Changes only what `part` tells the bytes of, which saves asking for all of them.
     #[inline]
-    pub fn change_part<R, const P: usize>(
+    pub fn update_part<R, const P: usize>(
         &mut self,
         part: impl Fn(&T) -> Footprint<P>,
         change: impl FnOnce(&mut T) -> R,
@@ -61,19 +61,19 @@ impl<T: Holds<N>, const N: usize> Accounted<T, N> {
         result
     }
 
-    /// For changes that leave the footprint as it is, or are followed by [`Accounted::settle`].
+    /// For changes that leave the footprint as it is, or are followed by [`TrackedValue::settle`].
     #[inline]
-    pub fn unweighed(&mut self) -> &mut T {
+    pub fn untracked_mut(&mut self) -> &mut T {
         &mut self.value
     }
 
-    /// Enters a change of the footprint that has been made through [`Accounted::unweighed`].
+    /// Enters a change of the footprint that has been made through [`TrackedValue::untracked_mut`].
     pub fn settle(&self, kind: Kind, before: usize, after: usize) {
         self.ledger.settle(kind, before, after);
     }
 }
 
-impl<T: Holds<N>, const N: usize> Deref for Accounted<T, N> {
+impl<T: MemoryFootprint<N>, const N: usize> Deref for TrackedValue<T, N> {
     type Target = T;
 
     #[inline]
@@ -82,7 +82,7 @@ impl<T: Holds<N>, const N: usize> Deref for Accounted<T, N> {
     }
 }
 
-impl<T: Holds<N>, const N: usize> Drop for Accounted<T, N> {
+impl<T: MemoryFootprint<N>, const N: usize> Drop for TrackedValue<T, N> {
     fn drop(&mut self) {
         for (kind, bytes) in self.value.footprint() {
             self.ledger.settle(kind, bytes, 0);
@@ -100,7 +100,7 @@ mod tests {
         pears: usize,
     }
 
-    impl Holds<2> for Basket {
+    impl MemoryFootprint<2> for Basket {
         fn footprint(&self) -> Footprint<2> {
             [(Kind::Queue, self.apples), (Kind::Window, self.pears)]
         }
@@ -108,16 +108,16 @@ mod tests {
 
     #[test]
     fn the_ledger_follows_the_value() {
-        let ledger = Arc::new(Ledger::default());
-        let held = |ledger: &Ledger| (ledger.held(Kind::Queue), ledger.held(Kind::Window), ledger.all());
-        let mut basket = Accounted::new(Basket { apples: 5, pears: 0 }, &ledger);
+        let ledger = Arc::new(MemoryLedger::default());
+        let held = |ledger: &MemoryLedger| (ledger.held(Kind::Queue), ledger.held(Kind::Window), ledger.all());
+        let mut basket = TrackedValue::new(Basket { apples: 5, pears: 0 }, &ledger);
         assert_eq!(held(&ledger), (5, 0, 5));
         basket.change(|basket| {
             basket.apples -= 2;
             basket.pears += 1;
         });
         assert_eq!(held(&ledger), (3, 1, 4));
-        basket.change_part(|basket| [(Kind::Window, basket.pears)], |basket| basket.pears = 9);
+        basket.update_part(|basket| [(Kind::Window, basket.pears)], |basket| basket.pears = 9);
         assert_eq!((held(&ledger), basket.pears), ((3, 9, 12), 9));
         drop(basket);
         assert_eq!(held(&ledger), (0, 0, 0));

@@ -3,19 +3,19 @@
 use std::sync::Arc;
 
 use crate::kind::Kind;
-use crate::ledger::Ledger;
+use crate::ledger::MemoryLedger;
 
 /// Bytes of one kind that its owner holds. They are given back when it is dropped, on whichever thread.
 #[derive(Debug)]
 pub struct Charge {
-    ledger: Arc<Ledger>,
+    ledger: Arc<MemoryLedger>,
     bytes: usize,
     kind: Kind,
 }
 
 impl Charge {
     /// Nothing yet.
-    pub fn new(ledger: &Arc<Ledger>, kind: Kind) -> Charge {
+    pub fn new(ledger: &Arc<MemoryLedger>, kind: Kind) -> Charge {
         Charge { ledger: ledger.clone(), bytes: 0, kind }
     }
 
@@ -56,7 +56,7 @@ mod tests {
 
     #[test]
     fn a_charge_is_given_back_when_it_is_dropped() {
-        let ledger = Arc::new(Ledger::default());
+        let ledger = Arc::new(MemoryLedger::default());
         let mut charge = Charge::new(&ledger, Kind::Transit);
         charge.grow(10);
         charge.set(70);

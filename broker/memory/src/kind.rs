@@ -29,7 +29,7 @@ kinds! {
     /// Messages that somebody keeps: each counts once, however many queues, windows and outputs refer to it.
     Message "message",
     /// Records of messages that are on disk.
-    Cold "cold",
+    Spilled "cold",
     /// Bytes of packets that are not complete yet, and of whole packets that wait to be let through.
     Input "input",
     /// Bytes that wait to be written to connections, without messages that are only referred to.

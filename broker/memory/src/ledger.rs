@@ -9,20 +9,20 @@ use crate::kind::{KINDS, Kind};
 /// Only the shard's own thread enters and settles, which costs a plain addition. Any thread may give back, since a message
 /// that one shard made may be dropped last by another. Any thread may read.
 #[derive(Debug, Default)]
-pub struct Ledger {
+pub struct MemoryLedger {
     /// Written by the shard's thread alone; the sum over all kinds.
     all: AtomicU64,
     entered: [AtomicU64; KINDS],
     /// Written by every thread that drops what this shard has entered.
-    returned: Returned,
+    released: ReleasedBytes,
 }
 
 /// On a cache line of its own: other threads write here.
 #[derive(Debug, Default)]
 #[repr(align(64))]
-struct Returned([AtomicU64; KINDS]);
+struct ReleasedBytes([AtomicU64; KINDS]);
 
-impl Ledger {
+impl MemoryLedger {
     /// Enters `bytes`. Only the shard's own thread may call it.
     #[inline]
     pub fn enter(&self, kind: Kind, bytes: usize) {
@@ -41,31 +41,31 @@ impl Ledger {
     #[inline]
     pub fn give_back(&self, kind: Kind, bytes: usize) {
         debug_assert!(CHARGED.contains(&kind), "the sum of all kinds looks only at these");
-        self.returned.0[kind as usize].fetch_add(bytes as u64, Ordering::Relaxed);
+        self.released.0[kind as usize].fetch_add(bytes as u64, Ordering::Relaxed);
     }
 
     /// Bytes held of one kind.
     #[inline]
     pub fn held(&self, kind: Kind) -> u64 {
         let entered = self.entered[kind as usize].load(Ordering::Relaxed);
-        entered.wrapping_sub(self.returned.0[kind as usize].load(Ordering::Relaxed))
+        entered.wrapping_sub(self.released.0[kind as usize].load(Ordering::Relaxed))
     }
 
     /// Bytes held of all kinds together.
     #[inline]
     pub fn all(&self) -> u64 {
-        let returned = |kind: Kind| self.returned.0[kind as usize].load(Ordering::Relaxed);
-        let returned = CHARGED.iter().fold(0u64, |sum, kind| sum.wrapping_add(returned(*kind)));
-        self.all.load(Ordering::Relaxed).wrapping_sub(returned)
+        let released = |kind: Kind| self.released.0[kind as usize].load(Ordering::Relaxed);
+        let released = CHARGED.iter().fold(0u64, |sum, kind| sum.wrapping_add(released(*kind)));
+        self.all.load(Ordering::Relaxed).wrapping_sub(released)
     }
 }
 
 /// The entries of what no shard holds. One thread settles them and no other gives anything back, so their sum is one number. Each shard
 /// reads it once a turn.
 #[derive(Debug, Default)]
-pub struct ApartLedger(Ledger);
+pub struct DetachedLedger(MemoryLedger);
 
-impl ApartLedger {
+impl DetachedLedger {
     /// What had `before` bytes has `after` now. Only one thread may call it.
     #[inline]
     pub fn settle(&self, kind: Kind, before: usize, after: usize) {
@@ -85,10 +85,10 @@ impl ApartLedger {
     }
 }
 
-/// The kinds that are given back through [`Ledger::give_back`]. The others are settled.
+/// The kinds that are given back through [`MemoryLedger::give_back`]. The others are settled.
 const CHARGED: [Kind; 11] = [
     Kind::Message,
-    Kind::Cold,
+    Kind::Spilled,
     Kind::Transit,
     Kind::Input,
     Kind::Output,
@@ -112,7 +112,7 @@ mod tests {
 
     #[test]
     fn what_is_given_back_is_no_longer_held() {
-        let ledger = Ledger::default();
+        let ledger = MemoryLedger::default();
         ledger.enter(Kind::Message, 300);
         ledger.enter(Kind::Queue, 40);
         for _ in 0..3 {

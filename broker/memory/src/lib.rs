@@ -1,7 +1,7 @@
 //! The account of memory: everything that clients can make the broker hold, by kind and by shard.
 //!
-//! Each shard has one [`Ledger`]. What is held is entered there before it is held. It is taken out when the value that
-//! holds it is dropped: a [`Charge`] that belongs to a buffer or a batch, or an [`Accounted`] value that changes often.
+//! Each shard has one [`MemoryLedger`]. What is held is entered there before it is held. It is taken out when the value that
+//! holds it is dropped: a [`Charge`] that belongs to a buffer or a batch, or an [`TrackedValue`] value that changes often.
 //! [`Memory`] adds the ledgers up and says what still fits, for one client and for all.
 
 #![forbid(unsafe_code)]
@@ -12,8 +12,8 @@ mod kind;
 mod ledger;
 mod limits;
 
-pub use accounted::{Accounted, Footprint, Holds};
+pub use accounted::{Footprint, MemoryFootprint, TrackedValue};
 pub use charge::Charge;
 pub use kind::Kind;
-pub use ledger::{ApartLedger, Ledger};
-pub use limits::{Limits, Memory, Share, Shortage};
+pub use ledger::{DetachedLedger, MemoryLedger};
+pub use limits::{Limits, Memory, MemoryLimitError, ShardMemory};

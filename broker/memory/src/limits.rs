@@ -4,7 +4,7 @@ use std::cell::Cell;
 use std::sync::Arc;
 
 use crate::kind::Kind;
-use crate::ledger::{ApartLedger, Ledger};
+use crate::ledger::{DetachedLedger, MemoryLedger};
 
 /// How much may be held.
 #[derive(Debug, Clone, Copy)]
@@ -17,7 +17,7 @@ pub struct Limits {
 
 /// Why something may not be held.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Shortage {
+pub enum MemoryLimitError {
     /// The client holds as much as one client may at present.
     Client,
     /// All clients together hold as much as the broker may.
@@ -27,8 +27,8 @@ pub enum Shortage {
 /// The ledgers of all shards, and the limits.
 #[derive(Debug)]
 pub struct Memory {
-    ledgers: Box<[Arc<Ledger>]>,
-    apart: Arc<ApartLedger>,
+    ledgers: Box<[Arc<MemoryLedger>]>,
+    apart: Arc<DetachedLedger>,
     /// With which each share begins.
     limits: Limits,
 }
@@ -43,17 +43,17 @@ impl Memory {
     ///
     /// # Panics
     /// Where there is no such shard.
-    pub fn ledger(&self, index: usize) -> &Arc<Ledger> {
+    pub fn ledger(&self, index: usize) -> &Arc<MemoryLedger> {
         &self.ledgers[index]
     }
 
     /// The ledger of what no shard holds. One thread enters there: that which makes snapshots, and before it the one that reads the log at the start.
-    pub fn apart(&self) -> &Arc<ApartLedger> {
+    pub fn detached(&self) -> &Arc<DetachedLedger> {
         &self.apart
     }
 
-    /// Adds up what each shard's ledger says, and `apart`. A sum may be below zero: see [`at_least_zero`].
-    fn sum(&self, apart: u64, held: impl Fn(&Ledger) -> u64) -> u64 {
+    /// Adds up what each shard's ledger says, and `detached`. A sum may be below zero: see [`at_least_zero`].
+    fn sum(&self, apart: u64, held: impl Fn(&MemoryLedger) -> u64) -> u64 {
         self.ledgers.iter().fold(apart, |sum, ledger| sum.wrapping_add(held(ledger)))
     }
 
@@ -64,8 +64,8 @@ impl Memory {
     }
 
     /// Bytes held of all kinds, by all shards together.
-    pub fn held_in_all(&self) -> u64 {
-        at_least_zero(self.sum(self.apart.all(), Ledger::all))
+    pub fn total_held(&self) -> u64 {
+        at_least_zero(self.sum(self.apart.all(), MemoryLedger::all))
     }
 }
 
@@ -77,25 +77,26 @@ fn at_least_zero(sum: u64) -> u64 {
 /// One shard's view of the account: its own ledger as it is, and the others as they were when it last looked. It looks again
 /// whenever it has taken a little since then, so that shards do not take the same bytes.
 #[derive(Debug)]
-pub struct Share {
+pub struct ShardMemory {
     memory: Arc<Memory>,
     limits: Limits,
-    own: Arc<Ledger>,
+    own: Arc<MemoryLedger>,
     /// What the other shards hold, without retained messages. Less than zero where they have given back for this shard.
     others: Cell<u64>,
     /// As long as so much is free by this view, it need not look again.
-    enough_bytes: Cell<u64>,
+    cached_free_bytes: Cell<u64>,
     /// What this shard may take without looking at the others.
     step_bytes: u64,
     retained_bytes: u64,
 }
 
-impl Share {
+impl ShardMemory {
     /// The view of shard `index`.
-    pub fn new(memory: Arc<Memory>, index: usize) -> Share {
+    pub fn new(memory: Arc<Memory>, index: usize) -> ShardMemory {
         let (own, limits) = (memory.ledger(index).clone(), memory.limits);
-        let (others, enough_bytes) = (Cell::new(0), Cell::new(u64::MAX));
-        let mut share = Share { memory, limits, own, others, enough_bytes, step_bytes: 0, retained_bytes: 0 };
+        let (others, cached_free_bytes) = (Cell::new(0), Cell::new(u64::MAX));
+        let mut share =
+            ShardMemory { memory, limits, own, others, cached_free_bytes, step_bytes: 0, retained_bytes: 0 };
         share.set_limits(limits);
         share
     }
@@ -111,14 +112,14 @@ impl Share {
         self.limits = limits;
         self.step_bytes = match self.memory.ledgers.len() as u64 {
             0 | 1 => u64::MAX,
-            shards => limits.all_bytes / UNSEEN / shards,
+            shards => limits.all_bytes / UNSYNCED_PART / shards,
         };
-        self.enough_bytes.set(u64::MAX);
+        self.cached_free_bytes.set(u64::MAX);
     }
 
     /// The shard's own ledger.
     #[inline]
-    pub fn ledger(&self) -> &Arc<Ledger> {
+    pub fn ledger(&self) -> &Arc<MemoryLedger> {
         &self.own
     }
 
@@ -131,20 +132,20 @@ impl Share {
     #[inline]
     pub fn look(&mut self, retained_bytes: u64) {
         self.retained_bytes = retained_bytes;
-        self.look_at_others();
+        self.refresh_others();
     }
 
     #[inline]
-    fn look_at_others(&self) {
+    fn refresh_others(&self) {
         let others = 0u64.wrapping_sub(self.retained_bytes);
         if self.memory.ledgers.len() == 1 {
             self.others.set(others.wrapping_add(self.memory.apart.all()));
-            self.enough_bytes.set(0);
+            self.cached_free_bytes.set(0);
             return;
         }
-        let all = self.memory.sum(self.memory.apart.all(), Ledger::all);
+        let all = self.memory.sum(self.memory.apart.all(), MemoryLedger::all);
         self.others.set(others.wrapping_add(all).wrapping_sub(self.own.all()));
-        self.enough_bytes.set(self.free_bytes_by_view().saturating_sub(self.step_bytes));
+        self.cached_free_bytes.set(self.free_bytes_by_view().saturating_sub(self.step_bytes));
     }
 
     /// What this shard may take without looking at the others.
@@ -157,10 +158,10 @@ impl Share {
     #[inline]
     pub fn free_bytes(&self) -> u64 {
         let free_bytes = self.free_bytes_by_view();
-        if free_bytes >= self.enough_bytes.get() {
+        if free_bytes >= self.cached_free_bytes.get() {
             return free_bytes;
         }
-        self.look_at_others();
+        self.refresh_others();
         self.free_bytes_by_view()
     }
 
@@ -172,21 +173,21 @@ impl Share {
 
     /// Bytes that are free for those who hold much: without what is kept back.
     #[inline]
-    pub fn common_bytes(&self) -> u64 {
-        self.common_of(self.free_bytes())
+    pub fn unreserved_bytes(&self) -> u64 {
+        self.unreserved_of(self.free_bytes())
     }
 
     /// The same, of so many that are free.
     #[inline]
-    pub fn common_of(&self, free_bytes: u64) -> u64 {
-        free_bytes.saturating_sub(self.limits.all_bytes / KEPT_BACK)
+    pub fn unreserved_of(&self, free_bytes: u64) -> u64 {
+        free_bytes.saturating_sub(self.limits.all_bytes / RESERVED_PART)
     }
 
     /// Whether a client may keep input that has been entered and takes it `held_bytes`. It may hold as much as it leaves free,
     /// without half of what is kept back. Input takes half of all at most, since it can be taken in only where there is room
     /// besides it.
     #[inline]
-    pub fn admits_input(&self, held_bytes: usize) -> bool {
+    pub fn can_buffer_input(&self, held_bytes: usize) -> bool {
         held_bytes as u64 <= self.extra_input_bytes() && self.memory.held(Kind::Input) <= self.limits.all_bytes / 2
     }
 
@@ -200,11 +201,11 @@ impl Share {
     /// Bytes that are free for the input of one client when input has taken its half of all.
     #[inline]
     pub fn extra_input_bytes(&self) -> u64 {
-        self.free_bytes().saturating_sub(self.limits.all_bytes / KEPT_BACK / 2)
+        self.free_bytes().saturating_sub(self.limits.all_bytes / RESERVED_PART / 2)
     }
 
     /// Whether no more input at all may be kept: it takes more than its half of all, and nothing is free.
-    pub fn is_full_of_input(&self) -> bool {
+    pub fn is_input_full(&self) -> bool {
         self.memory.held(Kind::Input) > self.limits.all_bytes / 2 && self.free_bytes() == 0
     }
 
@@ -224,16 +225,16 @@ impl Share {
     /// # Errors
     /// Whose limit would be exceeded.
     #[inline]
-    pub fn admits(&self, held_bytes: usize, more_bytes: usize) -> Result<(), Shortage> {
+    pub fn admits(&self, held_bytes: usize, more_bytes: usize) -> Result<(), MemoryLimitError> {
         let client_bytes = self.limits.client_bytes;
         let more_bytes = more_bytes as u64;
         let held_bytes = (held_bytes as u64).saturating_add(more_bytes);
         let free_bytes = self.free_for(held_bytes);
         if more_bytes > free_bytes {
-            return Err(Shortage::Broker);
+            return Err(MemoryLimitError::Broker);
         }
         if held_bytes > client_bytes || held_bytes > free_bytes {
-            return Err(Shortage::Client);
+            return Err(MemoryLimitError::Client);
         }
         Ok(())
     }
@@ -246,47 +247,47 @@ impl Share {
 
     /// Whether a client that holds `held_bytes` leaves enough for others, however little is free: it holds a sixteenth of all at most.
     #[inline]
-    pub fn is_modest(&self, held_bytes: u64) -> bool {
-        held_bytes <= self.limits.all_bytes / MODEST
+    pub fn is_small_holder(&self, held_bytes: u64) -> bool {
+        held_bytes <= self.limits.all_bytes / SMALL_PART
     }
 
     /// Whether a client that holds `held_bytes` holds little: less than a thousandth of all.
     #[inline]
-    fn is_little(&self, held_bytes: u64) -> bool {
+    fn is_minor_holder(&self, held_bytes: u64) -> bool {
         let all_bytes = self.limits.all_bytes;
-        held_bytes <= (all_bytes / LITTLE).max(LITTLE_MIN_BYTES.min(all_bytes / 256))
+        held_bytes <= (all_bytes / MINOR_PART).max(MINOR_MIN_BYTES.min(all_bytes / 256))
     }
 
     /// Bytes that are free for somebody who holds `held_bytes` then.
     #[inline(always)]
     fn free_for(&self, held_bytes: u64) -> u64 {
         let free_bytes = self.free_bytes();
-        if self.is_little(held_bytes) { free_bytes } else { self.common_of(free_bytes) }
+        if self.is_minor_holder(held_bytes) { free_bytes } else { self.unreserved_of(free_bytes) }
     }
 }
 
 /// What all shards together may take without looking at each other, as a part of all.
-const UNSEEN: u64 = 64;
+const UNSYNCED_PART: u64 = 64;
 /// What is kept back for clients that hold little, as a part of all.
-const KEPT_BACK: u64 = 16;
+const RESERVED_PART: u64 = 16;
 /// A client that holds less than this part of all holds little.
-const LITTLE: u64 = 1_024;
+const MINOR_PART: u64 = 1_024;
 /// A client that holds no more than this part of all is modest.
-const MODEST: u64 = 16;
+const SMALL_PART: u64 = 16;
 /// Where all is small, it is as much as a session with a connection and a few filters takes.
-const LITTLE_MIN_BYTES: u64 = 4 << 10;
+const MINOR_MIN_BYTES: u64 = 4 << 10;
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn shares(count: usize, all_bytes: u64, client_bytes: u64) -> Vec<Share> {
+    fn shares(count: usize, all_bytes: u64, client_bytes: u64) -> Vec<ShardMemory> {
         let memory = Arc::new(Memory::new(count, Limits { all_bytes, client_bytes }));
-        (0..count).map(|index| Share::new(memory.clone(), index)).collect()
+        (0..count).map(|index| ShardMemory::new(memory.clone(), index)).collect()
     }
 
     /// A client that takes single bytes until it gets no more; gives what it holds then.
-    fn fill(share: &Share) -> usize {
+    fn fill(share: &ShardMemory) -> usize {
         let mut held_bytes = 0;
         while share.admits(held_bytes, 1).is_ok() {
             share.ledger().enter(Kind::Queue, 1);
@@ -301,17 +302,17 @@ mod tests {
         assert_eq!(fill(share), 7_500, "half of what is not kept back");
         assert_eq!(fill(share), 3_750);
         assert_eq!(share.admits(0, 1_000), Ok(()), "there is something left for one that holds nothing");
-        assert_eq!(share.admits(3_000, 1_000), Err(Shortage::Client));
-        assert_eq!(share.admits(0, 3_800), Err(Shortage::Broker));
+        assert_eq!(share.admits(3_000, 1_000), Err(MemoryLimitError::Client));
+        assert_eq!(share.admits(0, 3_800), Err(MemoryLimitError::Broker));
     }
 
     #[test]
     fn something_is_kept_back_for_those_who_hold_little() {
         let share = &shares(1, 1 << 20, 1 << 20)[0];
         share.ledger().enter(Kind::Queue, (1 << 20) - (1 << 16));
-        assert_eq!(share.admits(0, 5_000), Err(Shortage::Broker));
+        assert_eq!(share.admits(0, 5_000), Err(MemoryLimitError::Broker));
         assert_eq!(share.admits(0, 1_000), Ok(()));
-        assert_eq!(share.admits(4_000, 1_000), Err(Shortage::Broker), "that is not little any more");
+        assert_eq!(share.admits(4_000, 1_000), Err(MemoryLimitError::Broker), "that is not little any more");
     }
 
     #[test]
@@ -337,10 +338,10 @@ mod tests {
     fn what_no_shard_holds_is_not_free_either() {
         for count in [1, 2] {
             let mut shares = shares(count, 1_000, 1_000);
-            let apart = shares[0].memory().apart().clone();
+            let apart = shares[0].memory().detached().clone();
             apart.settle(Kind::Snapshot, 0, 400);
             shares[0].look(0);
-            assert_eq!((shares[0].free_bytes(), shares[0].memory().held_in_all()), (600, 400));
+            assert_eq!((shares[0].free_bytes(), shares[0].memory().total_held()), (600, 400));
             apart.settle(Kind::Snapshot, 400, 0);
             shares[0].look(0);
             assert_eq!((shares[0].free_bytes(), shares[0].memory().held(Kind::Snapshot)), (1_000, 0));
@@ -357,9 +358,9 @@ mod tests {
                     share.ledger().enter(Kind::Message, 5_000);
                 }
             }
-            let held = shares[0].memory().held_in_all();
+            let held = shares[0].memory().total_held();
             assert!(
-                held <= 937_500 + 1_000_000 / UNSEEN + 5_000 * count as u64 && held > 930_000,
+                held <= 937_500 + 1_000_000 / UNSYNCED_PART + 5_000 * count as u64 && held > 930_000,
                 "{count} shards hold {held}"
             );
         }
@@ -372,7 +373,7 @@ mod tests {
         shares[1].ledger().enter(Kind::Input, 3_000);
         shares[0].look(0);
         assert_eq!(shares[0].input_bytes(), 200);
-        assert!(shares[0].admits_input(3_000) && !shares[0].admits_input(3_300));
+        assert!(shares[0].can_buffer_input(3_000) && !shares[0].can_buffer_input(3_300));
         shares[1].ledger().enter(Kind::Queue, 3_100);
         shares[0].look(0);
         assert_eq!(shares[0].input_bytes(), 100, "a thirty-second is kept back");

@@ -94,7 +94,7 @@ impl Durations {
     }
 
     /// How many are less than two to the power of `doublings` microseconds, which is at least two.
-    pub fn below(&self, doublings: u32) -> u64 {
+    pub fn count_below(&self, doublings: u32) -> u64 {
         let buckets = doublings.saturating_sub(PARTS_LOG2 - 1) as usize * PARTS as usize;
         self.counts.iter().take(buckets).sum()
     }
@@ -154,7 +154,7 @@ mod tests {
             for took_us in [bound_us - 1, bound_us, bound_us + 1] {
                 counts.count(took_us, 1);
             }
-            assert_eq!((counts.read().below(doublings), counts.read().below(doublings + 1)), (1, 3));
+            assert_eq!((counts.read().count_below(doublings), counts.read().count_below(doublings + 1)), (1, 3));
         }
     }
 }

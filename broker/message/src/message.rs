@@ -4,7 +4,7 @@ use std::cell::RefCell;
 use std::fmt;
 use std::sync::Arc;
 
-use tautwire_memory::{Kind, Ledger};
+use tautwire_memory::{Kind, MemoryLedger};
 use tautwire_protocol::QoS;
 use triomphe::ThinArc;
 
@@ -14,7 +14,7 @@ use crate::id::MessageId;
 /// reserved (1).
 const STORED_HEADER_BYTES: usize = 32;
 /// Bytes of a kept message besides topic, properties and payload: the header, its length and the count of holders.
-const KEPT_HEADER_BYTES: usize = size_of::<Header>() + 2 * size_of::<usize>();
+const ALLOCATION_HEADER_BYTES: usize = size_of::<Header>() + 2 * size_of::<usize>();
 const FLAG_RETAIN: u8 = 0b100;
 const NEVER_MS: u64 = u64::MAX;
 
@@ -83,18 +83,18 @@ impl<'a> MessageRef<'a> {
 
     /// Copies the message into one shared allocation that stands in `ledger` as long as anybody holds it. Only the thread
     /// of the ledger's shard may call it.
-    pub fn keep(&self, ledger: &Arc<Ledger>) -> Message {
-        let bytes = self.kept_bytes();
+    pub fn to_message_in(&self, ledger: &Arc<MemoryLedger>) -> Message {
+        let bytes = self.allocated_bytes();
         ledger.enter(Kind::Message, bytes);
-        self.made_with(Some(Entry { ledger: ledger.clone(), bytes }))
+        self.allocate(Some(Entry { ledger: ledger.clone(), bytes }))
     }
 
     /// Copies the message into one shared allocation that stands in no ledger: for clients and tests.
     pub fn to_message(&self) -> Message {
-        self.made_with(None)
+        self.allocate(None)
     }
 
-    fn made_with(&self, entry: Option<Entry>) -> Message {
+    fn allocate(&self, entry: Option<Entry>) -> Message {
         let header = Header {
             id: self.id,
             expires_at_ms: self.expires_at_ms.unwrap_or(NEVER_MS),
@@ -140,8 +140,8 @@ impl<'a> MessageRef<'a> {
     }
 
     /// Bytes that the message takes when it is kept.
-    pub fn kept_bytes(&self) -> usize {
-        KEPT_HEADER_BYTES + self.topic.len() + self.properties.len() + self.payload.len()
+    pub fn allocated_bytes(&self) -> usize {
+        ALLOCATION_HEADER_BYTES + self.topic.len() + self.properties.len() + self.payload.len()
     }
 
     /// Whether the message has outlived its Message Expiry Interval [MQTT-3.3.2-5].
@@ -180,7 +180,7 @@ struct Header {
 
 /// Where the message stands in the account of memory.
 struct Entry {
-    ledger: Arc<Ledger>,
+    ledger: Arc<MemoryLedger>,
     bytes: usize,
 }
 
@@ -228,8 +228,8 @@ impl Message {
 
     /// Bytes that the message takes.
     #[inline]
-    pub fn kept_bytes(&self) -> usize {
-        KEPT_HEADER_BYTES + self.0.slice.len()
+    pub fn allocated_bytes(&self) -> usize {
+        ALLOCATION_HEADER_BYTES + self.0.slice.len()
     }
 
     /// The payload as a slice of a byte buffer that can be kept alive by cloning this message.
@@ -280,7 +280,7 @@ mod tests {
         assert_eq!((MessageRef::from_stored(&stored), stored.len()), (parts, parts.stored_bytes()));
         let never = MessageRef { expires_at_ms: None, payload: b"", qos: QoS::AtMostOnce, retain: false, ..parts };
         assert_eq!(never.to_message().as_ref(), never);
-        assert_eq!(never.to_message().kept_bytes(), never.kept_bytes());
+        assert_eq!(never.to_message().allocated_bytes(), never.allocated_bytes());
         let long = MessageRef { payload: &vec![7; 2 * SCRATCH_BYTES], ..parts };
         assert_eq!(long.to_message().as_ref(), long);
     }
@@ -311,7 +311,7 @@ mod tests {
 
     #[test]
     fn a_message_stands_in_the_ledger_once_and_until_the_last_holder_lets_go() {
-        let ledger = Arc::new(Ledger::default());
+        let ledger = Arc::new(MemoryLedger::default());
         let parts = MessageRef {
             id: MessageId::NONE,
             topic: "t",
@@ -321,11 +321,11 @@ mod tests {
             retain: false,
             expires_at_ms: None,
         };
-        let message = parts.keep(&ledger);
+        let message = parts.to_message_in(&ledger);
         let others = [message.clone(), message.clone()];
-        assert_eq!(ledger.held(Kind::Message), parts.kept_bytes() as u64);
+        assert_eq!(ledger.held(Kind::Message), parts.allocated_bytes() as u64);
         drop(message);
-        assert_eq!(ledger.held(Kind::Message), parts.kept_bytes() as u64);
+        assert_eq!(ledger.held(Kind::Message), parts.allocated_bytes() as u64);
         drop(others);
         assert_eq!((ledger.held(Kind::Message), ledger.all()), (0, 0));
     }

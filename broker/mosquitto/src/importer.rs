@@ -144,7 +144,7 @@ impl<'a> Importer<'_, 'a> {
             }
             (Some(State::Released), Some(id)) => {
                 self.set_next_packet_id(session, id);
-                if self.change_with(session, Change::Awaited(id), Some(id)) {
+                if self.change_with(session, Change::AwaitingPubComp(id), Some(id)) {
                     self.report.in_flight += 1;
                 }
             }
@@ -270,7 +270,7 @@ impl<'a> Importer<'_, 'a> {
     fn set_next_packet_id(&mut self, session: SessionNumber, id: PacketId) {
         let next = self.state.session_of(session).and_then(|replayed| replayed.session.next_packet_id());
         if next != Some(id) {
-            self.change(session, Change::GoOnWith(id));
+            self.change(session, Change::NextPacketId(id));
         }
     }
 

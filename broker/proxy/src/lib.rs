@@ -20,16 +20,16 @@ pub const HEADER_MAX_BYTES: usize = 4096;
 
 /// What a proxy says.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Header {
+pub enum ProxyHeader {
     /// It speaks for itself, or cannot say for whom: the addresses of its connection count.
     Local,
     /// It speaks for a client.
-    Proxied(Client),
+    Proxied(ProxiedClient),
 }
 
 /// A client behind a proxy.
 #[derive(Clone, PartialEq, Eq)]
-pub struct Client {
+pub struct ProxiedClient {
     /// Where it has connected from.
     pub source: SocketAddr,
     /// It speaks TLS with the proxy (`PP2_CLIENT_SSL`).
@@ -41,7 +41,7 @@ pub struct Client {
 }
 
 /// Names of clients are not for logs.
-impl fmt::Debug for Client {
+impl fmt::Debug for ProxiedClient {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut text = f.debug_struct("Client");
         text.field("source", &self.source).field("is_encrypted", &self.is_encrypted);
@@ -52,16 +52,16 @@ impl fmt::Debug for Client {
 
 /// A header at the front of what has come.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Parsed {
+pub struct ParsedHeader {
     /// What it says.
-    pub header: Header,
+    pub header: ProxyHeader,
     /// How many bytes it has. What is behind belongs to the client.
     pub len: usize,
 }
 
 /// Why what has come does not begin with a header. The connection must be closed (section 2).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Fault {
+pub enum ProxyHeaderError {
     /// It does not begin as a header does.
     NoHeader,
     /// It is longer than a header may be.
@@ -70,29 +70,29 @@ pub enum Fault {
     Malformed(&'static str),
 }
 
-impl fmt::Display for Fault {
+impl fmt::Display for ProxyHeaderError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Fault::NoHeader => f.write_str("there is none; does the proxy send it? [proxy_no_header]"),
-            Fault::TooLong => write!(f, "it is longer than {HEADER_MAX_BYTES} bytes [proxy_too_long]"),
-            Fault::Malformed(what) => write!(f, "{what} [proxy_malformed]"),
+            ProxyHeaderError::NoHeader => f.write_str("there is none; does the proxy send it? [proxy_no_header]"),
+            ProxyHeaderError::TooLong => write!(f, "it is longer than {HEADER_MAX_BYTES} bytes [proxy_too_long]"),
+            ProxyHeaderError::Malformed(what) => write!(f, "{what} [proxy_malformed]"),
         }
     }
 }
 
-impl std::error::Error for Fault {}
+impl std::error::Error for ProxyHeaderError {}
 
 /// Reads the header at the front of `bytes`; `None` where more must come first. What is a fault once stays one, whatever comes.
 ///
 /// # Errors
-/// See [`Fault`].
-pub fn parse(bytes: &[u8]) -> Result<Option<Parsed>, Fault> {
+/// See [`ProxyHeaderError`].
+pub fn parse(bytes: &[u8]) -> Result<Option<ParsedHeader>, ProxyHeaderError> {
     if begins_like(bytes, v2::SIGNATURE) {
         v2::parse(bytes)
     } else if begins_like(bytes, v1::SIGNATURE) {
         v1::parse(bytes)
     } else {
-        Err(Fault::NoHeader)
+        Err(ProxyHeaderError::NoHeader)
     }
 }
 

@@ -13,7 +13,7 @@ pub struct Network {
 
 /// The text does not name a network.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct NotANetwork;
+pub struct InvalidNetwork;
 
 impl Network {
     /// Whether an address is one of them. One of IPv4 is one, also where it is written as one of IPv6.
@@ -33,17 +33,17 @@ impl Network {
 }
 
 impl FromStr for Network {
-    type Err = NotANetwork;
+    type Err = InvalidNetwork;
 
     /// An address, or one with the number of bits that count; the others are 0.
-    fn from_str(text: &str) -> Result<Network, NotANetwork> {
+    fn from_str(text: &str) -> Result<Network, InvalidNetwork> {
         let (address, bits) = text.split_once('/').map_or((text, None), |(address, bits)| (address, Some(bits)));
-        let first: IpAddr = address.parse().map_err(|_| NotANetwork)?;
+        let first: IpAddr = address.parse().map_err(|_| InvalidNetwork)?;
         let most = if first.is_ipv4() { 32 } else { 128 };
         let is_number = |bits: &&str| bits.bytes().all(|byte| byte.is_ascii_digit());
         let prefix_bits = match bits {
             None => most,
-            Some(bits) => Some(bits).filter(is_number).and_then(|bits| bits.parse().ok()).ok_or(NotANetwork)?,
+            Some(bits) => Some(bits).filter(is_number).and_then(|bits| bits.parse().ok()).ok_or(InvalidNetwork)?,
         };
         let host_bits = |width: u8| u32::from(width - prefix_bits);
         let is_first = prefix_bits <= most
@@ -53,7 +53,7 @@ impl FromStr for Network {
             };
         // A range of IPv4 that is written as one of IPv6 would never match.
         let is_canonical = first.to_canonical() == first;
-        if is_first && is_canonical { Ok(Network { first, prefix_bits }) } else { Err(NotANetwork) }
+        if is_first && is_canonical { Ok(Network { first, prefix_bits }) } else { Err(InvalidNetwork) }
     }
 }
 
@@ -100,7 +100,7 @@ mod tests {
             "::ffff:10.0.0.0/104",
             "host",
         ] {
-            assert_eq!(wrong.parse::<Network>(), Err(NotANetwork), "{wrong}");
+            assert_eq!(wrong.parse::<Network>(), Err(InvalidNetwork), "{wrong}");
         }
         assert_eq!(network("10.0.0.0/8").to_string(), "10.0.0.0/8");
         assert_eq!(network("::1").to_string(), "::1/128");

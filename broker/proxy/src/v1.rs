@@ -3,47 +3,53 @@
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use core::str::FromStr;
 
-use crate::{Client, Fault, Header, Parsed};
+use crate::{ParsedHeader, ProxiedClient, ProxyHeader, ProxyHeaderError};
 
 pub(crate) const SIGNATURE: &[u8] = b"PROXY ";
 /// The longest line, its end included.
 const LINE_MAX_BYTES: usize = 107;
 
-pub(crate) fn parse(bytes: &[u8]) -> Result<Option<Parsed>, Fault> {
+pub(crate) fn parse(bytes: &[u8]) -> Result<Option<ParsedHeader>, ProxyHeaderError> {
     let line = &bytes[..bytes.len().min(LINE_MAX_BYTES)];
     let Some(end) = line.iter().position(|byte| *byte == b'\n') else {
-        return if line.len() == LINE_MAX_BYTES { Err(Fault::Malformed("the line has no end")) } else { Ok(None) };
+        return if line.len() == LINE_MAX_BYTES {
+            Err(ProxyHeaderError::Malformed("the line has no end"))
+        } else {
+            Ok(None)
+        };
     };
     let text = line[..end].strip_suffix(b"\r").and_then(|line| line.strip_prefix(SIGNATURE));
-    let text = text.ok_or(Fault::Malformed("the line does not end in CR LF"))?;
-    let text = str::from_utf8(text).map_err(|_| Fault::Malformed("the line is not ASCII"))?;
+    let text = text.ok_or(ProxyHeaderError::Malformed("the line does not end in CR LF"))?;
+    let text = str::from_utf8(text).map_err(|_| ProxyHeaderError::Malformed("the line is not ASCII"))?;
     let mut words = text.split(' ');
     let header = match words.next() {
         // What follows is to be ignored, and the addresses of the connection count.
-        Some("UNKNOWN") => Header::Local,
+        Some("UNKNOWN") => ProxyHeader::Local,
         Some("TCP4") => proxied::<Ipv4Addr>(words)?,
         Some("TCP6") => proxied::<Ipv6Addr>(words)?,
-        _ => return Err(Fault::Malformed("the protocol is none of TCP4, TCP6 and UNKNOWN")),
+        _ => return Err(ProxyHeaderError::Malformed("the protocol is none of TCP4, TCP6 and UNKNOWN")),
     };
-    Ok(Some(Parsed { header, len: end + 1 }))
+    Ok(Some(ParsedHeader { header, len: end + 1 }))
 }
 
 /// Source and destination, then the port of each.
-fn proxied<'a, A: FromStr + Into<IpAddr>>(mut words: impl Iterator<Item = &'a str>) -> Result<Header, Fault> {
+fn proxied<'a, A: FromStr + Into<IpAddr>>(
+    mut words: impl Iterator<Item = &'a str>,
+) -> Result<ProxyHeader, ProxyHeaderError> {
     let mut address = || words.next().and_then(|word| A::from_str(word).ok()).map(Into::into);
     let (source, destination) = (address(), address());
     let (Some(source), Some(_)) = (source, destination) else {
-        return Err(Fault::Malformed("an address is not one of its protocol"));
+        return Err(ProxyHeaderError::Malformed("an address is not one of its protocol"));
     };
     let mut port = || words.next().and_then(port_of);
     let (Some(source_port), Some(_)) = (port(), port()) else {
-        return Err(Fault::Malformed("a port is no number from 0 to 65535"));
+        return Err(ProxyHeaderError::Malformed("a port is no number from 0 to 65535"));
     };
     if words.next().is_some() {
-        return Err(Fault::Malformed("there is something behind the ports"));
+        return Err(ProxyHeaderError::Malformed("there is something behind the ports"));
     }
     let source = SocketAddr::new(source, source_port);
-    Ok(Header::Proxied(Client { source, is_encrypted: false, is_verified: false, common_name: None }))
+    Ok(ProxyHeader::Proxied(ProxiedClient { source, is_encrypted: false, is_verified: false, common_name: None }))
 }
 
 /// Digits, without zeros in front.

@@ -4,7 +4,7 @@ use core::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use crc32c::crc32c_append;
 
-use crate::{Client, Fault, HEADER_MAX_BYTES, Header, Parsed};
+use crate::{HEADER_MAX_BYTES, ParsedHeader, ProxiedClient, ProxyHeader, ProxyHeaderError};
 
 pub(crate) const SIGNATURE: &[u8] = b"\r\n\r\n\0\r\nQUIT\n";
 /// Signature, version and command, family and protocol, length of the rest.
@@ -23,16 +23,16 @@ const CLIENT_CERTIFICATE: u8 = 0x02 | 0x04;
 /// The longest common name that is taken: X.520 has 64 characters.
 const COMMON_NAME_MAX_BYTES: usize = 256;
 
-pub(crate) fn parse(bytes: &[u8]) -> Result<Option<Parsed>, Fault> {
+pub(crate) fn parse(bytes: &[u8]) -> Result<Option<ParsedHeader>, ProxyHeaderError> {
     let Some(fixed) = bytes.get(SIGNATURE.len()..) else { return Ok(None) };
     if fixed.first().is_some_and(|first| first >> 4 != 2) {
-        return Err(Fault::Malformed("the version is not 2"));
+        return Err(ProxyHeaderError::Malformed("the version is not 2"));
     }
     let command = match fixed.first().map(|first| first & 0x0f) {
         None => return Ok(None),
         Some(0) => Command::Local,
         Some(1) => Command::Proxy,
-        Some(_) => return Err(Fault::Malformed("the command is neither LOCAL nor PROXY")),
+        Some(_) => return Err(ProxyHeaderError::Malformed("the command is neither LOCAL nor PROXY")),
     };
     let family = match fixed.get(1) {
         None => return Ok(None),
@@ -41,15 +41,15 @@ pub(crate) fn parse(bytes: &[u8]) -> Result<Option<Parsed>, Fault> {
     let Some(&[high, low]) = fixed.get(2..4) else { return Ok(None) };
     let len = FIXED_BYTES + usize::from(u16::from_be_bytes([high, low]));
     if len > HEADER_MAX_BYTES {
-        return Err(Fault::TooLong);
+        return Err(ProxyHeaderError::TooLong);
     }
     let Some(whole) = bytes.get(..len) else { return Ok(None) };
     let header = match (command, family) {
         // All that follows is to be discarded.
-        (Command::Local, _) => Header::Local,
+        (Command::Local, _) => ProxyHeader::Local,
         (Command::Proxy, family) => proxied(family, whole)?,
     };
-    Ok(Some(Parsed { header, len }))
+    Ok(Some(ParsedHeader { header, len }))
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -68,34 +68,34 @@ enum Family {
 
 impl Family {
     /// From the byte of family and protocol. What is LOCAL need not have a meaning.
-    fn of(byte: u8, command: Command) -> Result<Family, Fault> {
+    fn of(byte: u8, command: Command) -> Result<Family, ProxyHeaderError> {
         match byte {
             _ if command == Command::Local => Ok(Family::Unspecified),
             0x00 => Ok(Family::Unspecified),
             0x11 => Ok(Family::V4),
             0x21 => Ok(Family::V6),
             0x31 => Ok(Family::Unix),
-            _ => Err(Fault::Malformed("the family is none that a stream may have")),
+            _ => Err(ProxyHeaderError::Malformed("the family is none that a stream may have")),
         }
     }
 }
 
-fn proxied(family: Family, whole: &[u8]) -> Result<Header, Fault> {
+fn proxied(family: Family, whole: &[u8]) -> Result<ProxyHeader, ProxyHeaderError> {
     let rest = whole.get(FIXED_BYTES..).unwrap_or_default();
     let (source, addresses_bytes) = match family {
         // The addresses of the connection count.
-        Family::Unspecified => return Ok(Header::Local),
+        Family::Unspecified => return Ok(ProxyHeader::Local),
         Family::V4 => (source::<4, Ipv4Addr>(rest), 2 * (4 + 2)),
         Family::V6 => (source::<16, Ipv6Addr>(rest), 2 * (16 + 2)),
         // A client on the proxy's machine: the proxy is as near as an address comes.
         Family::Unix => (None, UNIX_ADDRESSES_BYTES),
     };
-    let tlvs = rest.get(addresses_bytes..).ok_or(Fault::Malformed("there is no room for the addresses"))?;
+    let tlvs = rest.get(addresses_bytes..).ok_or(ProxyHeaderError::Malformed("there is no room for the addresses"))?;
     check_sum(whole, tlvs)?;
     let tls = tls(tlvs)?;
-    let Some(source) = source else { return Ok(Header::Local) };
-    let Tls { is_there, is_verified, common_name } = tls.unwrap_or_default();
-    Ok(Header::Proxied(Client { source, is_encrypted: is_there, is_verified, common_name }))
+    let Some(source) = source else { return Ok(ProxyHeader::Local) };
+    let Tls { is_present, is_verified, common_name } = tls.unwrap_or_default();
+    Ok(ProxyHeader::Proxied(ProxiedClient { source, is_encrypted: is_present, is_verified, common_name }))
 }
 
 /// The source of source and destination, each of `N` bytes, and the port of each.
@@ -108,57 +108,57 @@ fn source<const N: usize, A: From<[u8; N]> + Into<IpAddr>>(rest: &[u8]) -> Optio
 /// What the proxy says of TLS.
 #[derive(Default)]
 struct Tls {
-    is_there: bool,
+    is_present: bool,
     is_verified: bool,
     common_name: Option<Box<str>>,
 }
 
 /// The sum over the whole header, with zeros where the sum stands, is that of `PP2_TYPE_CRC32C`, where that is there (section 2.2.3).
-fn check_sum(whole: &[u8], mut tlvs: &[u8]) -> Result<(), Fault> {
+fn check_sum(whole: &[u8], mut tlvs: &[u8]) -> Result<(), ProxyHeaderError> {
     let mut said = None;
     while let Some((kind, value)) = next(&mut tlvs)? {
         if kind != TYPE_CRC32C {
             continue;
         }
         let Ok(sum) = value.try_into().map(u32::from_be_bytes) else {
-            return Err(Fault::Malformed("the checksum has not 4 bytes"));
+            return Err(ProxyHeaderError::Malformed("the checksum has not 4 bytes"));
         };
         // Counted from the end, where both have theirs.
         let behind = tlvs.len();
         if said.replace((sum, behind)).is_some() {
-            return Err(Fault::Malformed("there are two checksums"));
+            return Err(ProxyHeaderError::Malformed("there are two checksums"));
         }
     }
     let Some((sum, behind)) = said else { return Ok(()) };
     let (before, behind) = whole.split_at(whole.len() - behind);
     let before = before.get(..before.len() - size_of::<u32>()).unwrap_or_default();
     let found = [before, &[0; size_of::<u32>()], behind].iter().fold(0, |sum, part| crc32c_append(sum, part));
-    if found == sum { Ok(()) } else { Err(Fault::Malformed("the checksum is that of another header")) }
+    if found == sum { Ok(()) } else { Err(ProxyHeaderError::Malformed("the checksum is that of another header")) }
 }
 
 /// What `PP2_TYPE_SSL` says, where it is there (section 2.2.6). All other TLVs only have to have an end.
-fn tls(mut tlvs: &[u8]) -> Result<Option<Tls>, Fault> {
+fn tls(mut tlvs: &[u8]) -> Result<Option<Tls>, ProxyHeaderError> {
     let mut found = None;
     while let Some((kind, value)) = next(&mut tlvs)? {
         if kind != TYPE_SSL {
             continue;
         }
         if found.is_some() {
-            return Err(Fault::Malformed("there are two TLVs of TLS"));
+            return Err(ProxyHeaderError::Malformed("there are two TLVs of TLS"));
         }
         let Some((&[client, a, b, c, d], mut inner)) = value.split_first_chunk() else {
-            return Err(Fault::Malformed("the TLV of TLS is too short"));
+            return Err(ProxyHeaderError::Malformed("the TLV of TLS is too short"));
         };
         // 0 where the client has shown a certificate and it was verified.
         let is_verified = [a, b, c, d] == [0; 4] && client & CLIENT_CERTIFICATE != 0 && client & CLIENT_SSL != 0;
         let mut common_name = None;
         while let Some((kind, value)) = next(&mut inner)? {
             if kind == SUBTYPE_SSL_CN && common_name.replace(name_of(value)?).is_some() {
-                return Err(Fault::Malformed("there are two common names"));
+                return Err(ProxyHeaderError::Malformed("there are two common names"));
             }
         }
         found = Some(Tls {
-            is_there: client & CLIENT_SSL != 0,
+            is_present: client & CLIENT_SSL != 0,
             is_verified,
             common_name: common_name.filter(|_| is_verified),
         });
@@ -167,8 +167,8 @@ fn tls(mut tlvs: &[u8]) -> Result<Option<Tls>, Fault> {
 }
 
 /// The next TLV: its type and its value.
-fn next<'a>(tlvs: &mut &'a [u8]) -> Result<Option<(u8, &'a [u8])>, Fault> {
-    let cut = Fault::Malformed("a TLV has no end");
+fn next<'a>(tlvs: &mut &'a [u8]) -> Result<Option<(u8, &'a [u8])>, ProxyHeaderError> {
+    let cut = ProxyHeaderError::Malformed("a TLV has no end");
     let Some((&[kind, high, low], rest)) = tlvs.split_first_chunk() else {
         return if tlvs.is_empty() { Ok(None) } else { Err(cut) };
     };
@@ -177,8 +177,10 @@ fn next<'a>(tlvs: &mut &'a [u8]) -> Result<Option<(u8, &'a [u8])>, Fault> {
     Ok(Some((kind, value)))
 }
 
-fn name_of(value: &[u8]) -> Result<Box<str>, Fault> {
-    let name = str::from_utf8(value).map_err(|_| Fault::Malformed("the common name is not UTF-8"))?;
+fn name_of(value: &[u8]) -> Result<Box<str>, ProxyHeaderError> {
+    let name = str::from_utf8(value).map_err(|_| ProxyHeaderError::Malformed("the common name is not UTF-8"))?;
     let is_name = (1..=COMMON_NAME_MAX_BYTES).contains(&name.len()) && !name.contains(char::is_control);
-    is_name.then(|| name.into()).ok_or(Fault::Malformed("the common name is empty, too long or has control characters"))
+    is_name
+        .then(|| name.into())
+        .ok_or(ProxyHeaderError::Malformed("the common name is empty, too long or has control characters"))
 }

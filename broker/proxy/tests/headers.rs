@@ -2,12 +2,12 @@
 
 use std::net::SocketAddr;
 
-use tautwire_proxy::{Client, Fault, HEADER_MAX_BYTES, Header, Parsed, parse};
+use tautwire_proxy::{HEADER_MAX_BYTES, ParsedHeader, ProxiedClient, ProxyHeader, ProxyHeaderError, parse};
 
 const SIGNATURE: &[u8] = b"\r\n\r\n\0\r\nQUIT\n";
 
-fn client(source: &str) -> Client {
-    Client {
+fn client(source: &str) -> ProxiedClient {
+    ProxiedClient {
         source: source.parse::<SocketAddr>().expect("an address"),
         is_encrypted: false,
         is_verified: false,
@@ -39,20 +39,20 @@ fn ssl(flags: u8, verify: u32, name: &[u8]) -> Vec<u8> {
 
 /// Reads a header whole, and byte by byte; MQTT behind it is left.
 #[track_caller]
-fn read(header: &[u8]) -> Header {
+fn read(header: &[u8]) -> ProxyHeader {
     for len in 0..header.len() {
         assert_eq!(parse(&header[..len]), Ok(None), "{len} bytes of it");
     }
     let followed = [header, &[0x10, 0x0D, 0x0A]].concat();
-    let Parsed { header: said, len } = parse(&followed).expect("a header").expect("it is whole");
+    let ParsedHeader { header: said, len } = parse(&followed).expect("a header").expect("it is whole");
     assert_eq!(len, header.len());
-    assert_eq!(parse(header), Ok(Some(Parsed { header: said.clone(), len })));
+    assert_eq!(parse(header), Ok(Some(ParsedHeader { header: said.clone(), len })));
     said
 }
 
 /// Reads what is none; from the byte on that shows it, nothing else is said.
 #[track_caller]
-fn fault(bytes: &[u8]) -> Fault {
+fn fault(bytes: &[u8]) -> ProxyHeaderError {
     let mut faults = (0..=bytes.len()).map(|len| parse(&bytes[..len])).skip_while(|parsed| *parsed == Ok(None));
     let first = faults.next().expect("it is found").expect_err("it is wrong");
     assert!(faults.all(|parsed| parsed.is_err()), "it stays wrong");
@@ -62,14 +62,14 @@ fn fault(bytes: &[u8]) -> Fault {
 #[test]
 fn version_1_says_whom_it_speaks_for() {
     let said = read(b"PROXY TCP4 192.0.2.7 10.0.0.1 49153 1883\r\n");
-    assert_eq!(said, Header::Proxied(client("192.0.2.7:49153")));
+    assert_eq!(said, ProxyHeader::Proxied(client("192.0.2.7:49153")));
     let said = read(b"PROXY TCP6 2001:db8::7 fd00::1 49153 0\r\n");
-    assert_eq!(said, Header::Proxied(client("[2001:db8::7]:49153")));
-    assert_eq!(read(b"PROXY UNKNOWN\r\n"), Header::Local);
-    assert_eq!(read(b"PROXY UNKNOWN ffff::1 whatever 65535 65535\r\n"), Header::Local);
+    assert_eq!(said, ProxyHeader::Proxied(client("[2001:db8::7]:49153")));
+    assert_eq!(read(b"PROXY UNKNOWN\r\n"), ProxyHeader::Local);
+    assert_eq!(read(b"PROXY UNKNOWN ffff::1 whatever 65535 65535\r\n"), ProxyHeader::Local);
     // The longest that the specification has.
     let longest = [&b"PROXY UNKNOWN "[..], &[b'f'; 91], b"\r\n"].concat();
-    assert_eq!((longest.len(), read(&longest)), (107, Header::Local));
+    assert_eq!((longest.len(), read(&longest)), (107, ProxyHeader::Local));
 }
 
 #[test]
@@ -90,29 +90,29 @@ fn what_is_not_version_1_is_refused() {
         "PROXY \r\n",
         "PROXY \u{e9}\r\n",
     ] {
-        assert!(matches!(fault(wrong.as_bytes()), Fault::Malformed(_)), "{wrong}");
+        assert!(matches!(fault(wrong.as_bytes()), ProxyHeaderError::Malformed(_)), "{wrong}");
     }
     let endless = [&b"PROXY UNKNOWN "[..], &[b'f'; 200]].concat();
     assert_eq!(parse(&endless[..106]), Ok(None));
-    assert_eq!(fault(&endless), Fault::Malformed("the line has no end"));
+    assert_eq!(fault(&endless), ProxyHeaderError::Malformed("the line has no end"));
     let one_more = [&b"PROXY UNKNOWN "[..], &[b'f'; 92], b"\r\n"].concat();
-    assert_eq!((one_more.len(), fault(&one_more)), (108, Fault::Malformed("the line has no end")));
+    assert_eq!((one_more.len(), fault(&one_more)), (108, ProxyHeaderError::Malformed("the line has no end")));
 }
 
 #[test]
 fn version_2_says_whom_it_speaks_for() {
-    assert_eq!(read(&v2(1, 0x11, V4)), Header::Proxied(client("192.0.2.7:49153")));
-    assert_eq!(read(&v2(1, 0x21, &v6())), Header::Proxied(client("[2001:db8::7]:49153")));
+    assert_eq!(read(&v2(1, 0x11, V4)), ProxyHeader::Proxied(client("192.0.2.7:49153")));
+    assert_eq!(read(&v2(1, 0x21, &v6())), ProxyHeader::Proxied(client("[2001:db8::7]:49153")));
     for (command, family, rest) in
         [(0, 0x00, &[][..]), (0, 0x11, V4), (0, 0xff, &[9; 20]), (1, 0x00, &[1; 9]), (1, 0x31, &[b'a'; 216])]
     {
-        assert_eq!(read(&v2(command, family, rest)), Header::Local, "{command} {family}");
+        assert_eq!(read(&v2(command, family, rest)), ProxyHeader::Local, "{command} {family}");
     }
 }
 
 #[test]
 fn what_is_not_version_2_is_refused() {
-    let wrong = |bytes: &[u8]| matches!(fault(bytes), Fault::Malformed(_));
+    let wrong = |bytes: &[u8]| matches!(fault(bytes), ProxyHeaderError::Malformed(_));
     let good = v2(1, 0x11, V4);
     let with = |at: usize, byte: u8| {
         let mut changed = good.clone();
@@ -127,14 +127,14 @@ fn what_is_not_version_2_is_refused() {
         assert!(wrong(&with(13, family)), "{family:#x}");
     }
     assert!(wrong(&v2(1, 0x11, &V4[..11])) && wrong(&v2(1, 0x21, V4)) && wrong(&v2(1, 0x31, &[0; 215])));
-    assert_eq!(fault(b"\r\n\r\n\0\r\nQUIX"), Fault::NoHeader);
+    assert_eq!(fault(b"\r\n\r\n\0\r\nQUIX"), ProxyHeaderError::NoHeader);
 }
 
 #[test]
 fn the_common_name_counts_where_the_proxy_has_verified_it() {
     let said = |flags, verify, name: &[u8]| match read(&v2(1, 0x11, &[V4, &ssl(flags, verify, name)].concat())) {
-        Header::Proxied(client) => (client.is_encrypted, client.common_name),
-        Header::Local => panic!("it speaks for a client"),
+        ProxyHeader::Proxied(client) => (client.is_encrypted, client.common_name),
+        ProxyHeader::Local => panic!("it speaks for a client"),
     };
     assert_eq!(said(0x07, 0, b"device-7"), (true, Some("device-7".into())));
     assert_eq!(said(0x03, 0, "Gerät 7".as_bytes()), (true, Some("Gerät 7".into())));
@@ -143,18 +143,20 @@ fn the_common_name_counts_where_the_proxy_has_verified_it() {
     assert_eq!(said(0x01, 0, b"device-7"), (true, None), "none was shown");
     assert_eq!(said(0x06, 0, b"device-7"), (false, None), "there is no TLS");
     let verified = |flags, verify| match read(&v2(1, 0x11, &[V4, &ssl(flags, verify, b"device-7")].concat())) {
-        Header::Proxied(client) => client.is_verified,
-        Header::Local => panic!("it speaks for a client"),
+        ProxyHeader::Proxied(client) => client.is_verified,
+        ProxyHeader::Local => panic!("it speaks for a client"),
     };
     assert!(verified(0x07, 0) && verified(0x03, 0) && verified(0x05, 0));
     assert!(!verified(0x07, 1) && !verified(0x01, 0) && !verified(0x06, 0));
-    let Header::Proxied(client) = read(&v2(1, 0x21, &[v6(), tlv(0x02, b"host")].concat())) else { panic!("a client") };
+    let ProxyHeader::Proxied(client) = read(&v2(1, 0x21, &[v6(), tlv(0x02, b"host")].concat())) else {
+        panic!("a client")
+    };
     assert_eq!((client.is_encrypted, client.common_name), (false, None));
 }
 
 #[test]
 fn tlvs_have_an_end_and_tls_is_said_once() {
-    let wrong = |tlvs: &[u8]| matches!(fault(&v2(1, 0x11, &[V4, tlvs].concat())), Fault::Malformed(_));
+    let wrong = |tlvs: &[u8]| matches!(fault(&v2(1, 0x11, &[V4, tlvs].concat())), ProxyHeaderError::Malformed(_));
     assert!(wrong(&[0x04]) && wrong(&[0x04, 0]) && wrong(&[0x04, 0, 1]));
     assert!(wrong(&tlv(0x20, &[1, 0, 0, 0])), "it ends in the result of the verification");
     assert!(wrong(&tlv(0x20, &[1, 0, 0, 0, 0, 0x22, 0])));
@@ -187,14 +189,14 @@ fn a_checksum_is_that_of_the_header() {
     for (before, behind) in [(&[][..], &[][..]), (&name, &[]), (&[], &name), (&tlv(0x04, b"pad"), &name)] {
         for (family, addresses, source) in [(0x11, V4, "192.0.2.7:49153"), (0x21, &v6(), "[2001:db8::7]:49153")] {
             let header = summed(family, addresses, before, behind);
-            let Header::Proxied(client) = read(&header) else { panic!("it speaks for a client") };
+            let ProxyHeader::Proxied(client) = read(&header) else { panic!("it speaks for a client") };
             assert_eq!(client.source, source.parse().expect("an address"));
             // Every bit behind the length counts.
             for at in 16..header.len() {
                 for bit in 0..8 {
                     let mut changed = header.clone();
                     changed[at] ^= 1 << bit;
-                    let is_found = matches!(parse(&changed), Err(Fault::Malformed(_)));
+                    let is_found = matches!(parse(&changed), Err(ProxyHeaderError::Malformed(_)));
                     // With another type there is no checksum.
                     let is_type_of_sum = at == 16 + addresses.len() + before.len();
                     assert!(is_found || is_type_of_sum, "bit {bit} of byte {at}");
@@ -207,13 +209,13 @@ fn a_checksum_is_that_of_the_header() {
 #[test]
 fn a_checksum_that_is_none_is_refused() {
     let said = |tlvs: &[u8]| fault(&v2(1, 0x11, &[V4, tlvs].concat()));
-    assert_eq!(said(&tlv(0x03, &[0; 4])), Fault::Malformed("the checksum is that of another header"));
-    assert_eq!(said(&tlv(0x03, &[0; 3])), Fault::Malformed("the checksum has not 4 bytes"));
-    assert_eq!(said(&tlv(0x03, &[0; 5])), Fault::Malformed("the checksum has not 4 bytes"));
+    assert_eq!(said(&tlv(0x03, &[0; 4])), ProxyHeaderError::Malformed("the checksum is that of another header"));
+    assert_eq!(said(&tlv(0x03, &[0; 3])), ProxyHeaderError::Malformed("the checksum has not 4 bytes"));
+    assert_eq!(said(&tlv(0x03, &[0; 5])), ProxyHeaderError::Malformed("the checksum has not 4 bytes"));
     let twice = [tlv(0x03, &[0; 4]), tlv(0x03, &[0; 4])].concat();
-    assert_eq!(said(&twice), Fault::Malformed("there are two checksums"));
+    assert_eq!(said(&twice), ProxyHeaderError::Malformed("there are two checksums"));
     // What is for nobody is discarded unread.
-    assert_eq!(read(&v2(0, 0x11, &[V4, &tlv(0x03, &[0; 4])[..]].concat())), Header::Local);
+    assert_eq!(read(&v2(0, 0x11, &[V4, &tlv(0x03, &[0; 4])[..]].concat())), ProxyHeader::Local);
 }
 
 #[test]
@@ -224,13 +226,13 @@ fn a_header_has_a_longest() {
     assert_eq!(parse(&longest).expect("a header").map(|parsed| parsed.len), Some(HEADER_MAX_BYTES));
     let longer = v2(1, 0x11, &[V4, &tlv(0x04, &vec![0; room + 1])].concat());
     assert_eq!(parse(&longer[..15]), Ok(None));
-    assert_eq!(parse(&longer[..16]), Err(Fault::TooLong), "before anything of it is kept");
+    assert_eq!(parse(&longer[..16]), Err(ProxyHeaderError::TooLong), "before anything of it is kept");
 }
 
 #[test]
 fn what_clients_send_is_no_header() {
     for first in [&b"\x10\x0d\0\x04MQTT"[..], b"GET /mqtt HTTP/1.1", b"\x16\x03\x01", b"PROXX", b"\r\n\r\n\r\n"] {
-        assert_eq!(fault(first), Fault::NoHeader);
+        assert_eq!(fault(first), ProxyHeaderError::NoHeader);
     }
     assert_eq!(parse(b""), Ok(None));
 }

@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use mio::{Poll, Waker};
+use mio::Poll;
 use tautwire_access::Policy;
 use tautwire_cold::SpillThread;
 use tautwire_contracts::Catalogue;
@@ -23,25 +23,25 @@ use tautwire_memory::Memory;
 use tautwire_router::{Exchange, RetainedLimits, SHARDS_MAX, ShardIndex};
 use tautwire_session::{InCluster, Journal, Volatile};
 
-use crate::arrivals::ArrivalLimits;
-use crate::bell::Bell;
+use crate::accept_limiter::ListenerState;
+use crate::accept_rate::AcceptLimits;
+use crate::admin_queries::{self, QueryDeadline, QueryError};
+use crate::authenticator::Authenticator;
 use crate::clock::Clock;
-use crate::cluster::{ClusterMail, ClusterSeat};
+use crate::cluster::{ClusterOptions, ClusterSender};
 use crate::data::{self, Data, DataDirectory, DataError, DataState};
 use crate::descriptors;
-use crate::doorkeeper::Doorkeeper;
-use crate::gate::ListenerState;
-use crate::inbox::{Inbox, Order, PublishError, Step};
-use crate::listener::{Listen, Place};
-use crate::roster::{NextListeners, Roster};
-use crate::surveys::{self, AskError, Patience};
-use crate::ways::connect;
-use crate::worker::{BELL, Equipment, Worker};
+use crate::inbox::{Command, ConfigStep, Inbox, PublishError};
+use crate::listener::{ListenAddress, ListenerConfig};
+use crate::listener_set::{ListenerSet, PreparedListeners};
+use crate::shard_channels::connect;
+use crate::waker::Waker;
+use crate::worker::{WAKER_TOKEN, Worker, WorkerParts};
 
 /// How long a change waits for threads that are in the midst of a turn.
-pub const TAKEN_ON_MAX: Duration = Duration::from_secs(1);
+pub const CONFIG_APPLY_TIMEOUT: Duration = Duration::from_secs(1);
 /// How often it looks whether they have taken it on.
-const TAKEN_ON_LOOK: Duration = Duration::from_millis(1);
+const CONFIG_APPLY_POLL_INTERVAL: Duration = Duration::from_millis(1);
 
 /// Whether the broker can be one of a cluster. Its threads have code of their own for that.
 const HAS_CLUSTER: bool = cfg!(feature = "cluster");
@@ -51,7 +51,7 @@ const HAS_CLUSTER: bool = cfg!(feature = "cluster");
 pub struct Broker {
     addresses: Vec<SocketAddr>,
     stop: Arc<AtomicBool>,
-    bells: Vec<Arc<Bell>>,
+    wakers: Vec<Arc<Waker>>,
     threads: Vec<JoinHandle<io::Result<()>>>,
     /// What keeps the state, where it is kept.
     data: Option<Data>,
@@ -76,11 +76,11 @@ pub struct Control {
     /// What writes the state down, where it is kept.
     data: Option<WriterHandle>,
     default_limit_bytes: u64,
-    listeners: Arc<Mutex<Roster>>,
+    listeners: Arc<Mutex<ListenerSet>>,
     /// One for each shard. The first says what contracts there are, and publishes for operators.
     pub(crate) inboxes: Arc<[Arc<Inbox>]>,
     /// One for each shard, to wake it.
-    bells: Arc<[Arc<Bell>]>,
+    wakers: Arc<[Arc<Waker>]>,
 }
 
 impl fmt::Debug for Control {
@@ -106,8 +106,8 @@ impl Control {
     }
 
     /// By which the thread of the cluster reaches the broker's threads.
-    pub fn cluster_mail(&self) -> ClusterMail {
-        ClusterMail::new(self.inboxes.clone())
+    pub fn cluster_sender(&self) -> ClusterSender {
+        ClusterSender::new(self.inboxes.clone())
     }
 
     /// How the data directory is, where there is one.
@@ -117,12 +117,12 @@ impl Control {
 
     /// How the listeners are, in the order of those asked for.
     pub fn listeners(&self) -> Vec<ListenerState> {
-        self.roster().states()
+        self.listener_set().states()
     }
 
     /// Where a listener listens that has an address.
     pub fn address_of(&self, listener: &str) -> Option<SocketAddr> {
-        self.roster().address_of(listener)
+        self.listener_set().address_of(listener)
     }
 
     /// Binds what is new of these listeners, to be adopted when all else is right. Nothing else has changed yet. One that has the name, the
@@ -130,49 +130,55 @@ impl Control {
     ///
     /// # Errors
     /// Somewhere cannot be listened. Nothing has changed then.
-    pub fn prepare_listeners(&self, listens: &[Listen], limits: ArrivalLimits) -> Result<NextListeners, StartError> {
-        self.roster().next(listens, limits).map_err(|(place, error)| StartError::Listen(place, error))
+    pub fn prepare_listeners(
+        &self,
+        listener_configs: &[ListenerConfig],
+        limits: AcceptLimits,
+    ) -> Result<PreparedListeners, StartError> {
+        self.listener_set()
+            .next(listener_configs, limits)
+            .map_err(|(place, error)| StartError::ListenerConfig(place, error))
     }
 
     /// Makes a change in one step: each thread takes all of it on between two packets, and is done with that when this returns, unless
-    /// one is held up for longer than [`TAKEN_ON_MAX`]. To be called for one change at a time, in the order in which their listeners were
+    /// one is held up for longer than [`CONFIG_APPLY_TIMEOUT`]. To be called for one change at a time, in the order in which their listeners were
     /// prepared.
-    pub fn adopt(&self, change: Change) {
-        let Change { listeners, settings, retained, tls_handshakes, disk_limit, config, and } = change;
-        let (roster, placed, gone) = listeners.into_parts();
+    pub fn adopt(&self, change: ConfigChange) {
+        let ConfigChange { listeners, settings, retained, tls_handshakes, disk_limit, config, on_apply } = change;
+        let (listener_set, planned, removed) = listeners.into_parts();
         let control = self.clone();
-        let step = Step::new(move || {
-            gone.iter().for_each(|gate| gate.shut());
+        let step = ConfigStep::new(move || {
+            removed.iter().for_each(|accept_limiter| accept_limiter.close());
             control.tls_handshakes.store(tls_handshakes, Ordering::Relaxed);
             control.exchange.set_retained_limits(retained);
             let before = control.config_cell.change(|next| {
                 next.settings = Arc::new(settings);
                 config(next);
             });
-            and();
+            on_apply();
             before
         });
         // A broker that stops has closed its listeners, and serves nobody any more.
-        if let Ok(before) = self.inboxes[0].insist(|answer| Order::Adopt(placed, step, answer)) {
+        if let Ok(before) = self.inboxes[0].request_unbounded(|answer| Command::ApplyConfig(planned, step, answer)) {
             if let Some(data) = &self.data {
                 data.set_limit(data::disk_limit(disk_limit, self.default_limit_bytes));
             }
-            *self.roster() = roster;
-            self.have_taken_on(before);
+            *self.listener_set() = listener_set;
+            self.apply_and_wait(before);
         }
     }
 
     /// Has all threads take on what holds now, and waits for that.
-    fn have_taken_on(&self, before: Arc<ConfigSnapshot>) {
+    fn apply_and_wait(&self, before: Arc<ConfigSnapshot>) {
         self.wake_all();
         let began = Instant::now();
         // What only this thread has is freed here, and not by one that serves clients.
-        while Arc::strong_count(&before) > 1 && began.elapsed() < TAKEN_ON_MAX {
-            thread::sleep(TAKEN_ON_LOOK);
+        while Arc::strong_count(&before) > 1 && began.elapsed() < CONFIG_APPLY_TIMEOUT {
+            thread::sleep(CONFIG_APPLY_POLL_INTERVAL);
         }
     }
 
-    fn roster(&self) -> MutexGuard<'_, Roster> {
+    fn listener_set(&self) -> MutexGuard<'_, ListenerSet> {
         self.listeners.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -188,7 +194,7 @@ impl Control {
 
     /// Bytes that count against [`Settings::buffered_bytes`]: what clients make the broker hold, without retained messages.
     pub fn buffered_bytes(&self) -> u64 {
-        self.memory.held_in_all().saturating_sub(self.exchange.retained_kept_bytes())
+        self.memory.total_held().saturating_sub(self.exchange.retained_message_bytes())
     }
 
     /// How many threads there are.
@@ -228,13 +234,13 @@ impl Control {
     /// From now on `contracts` hold. Each thread changes over between two messages, and has done so when this returns, as with
     /// [`Control::adopt`].
     pub fn set_contracts(&self, contracts: Arc<Catalogue>) {
-        self.change_regime(|next| next.contracts = contracts);
+        self.change_config(|next| next.contracts = contracts);
     }
 
     /// Has something else hold, and waits until each thread has taken it on.
-    pub(crate) fn change_regime(&self, change: impl FnOnce(&mut ConfigSnapshot)) {
+    pub(crate) fn change_config(&self, change: impl FnOnce(&mut ConfigSnapshot)) {
         let before = self.config_cell.change(change);
-        self.have_taken_on(before);
+        self.apply_and_wait(before);
     }
 
     /// The access rules that hold now.
@@ -244,7 +250,7 @@ impl Control {
 
     /// Looks at each client again that has been let in, and disconnects those who are not `known` any more. Whoever comes from now on is
     /// asked who it is. Waits for nobody.
-    pub fn review_clients(&self, known: ClientCheck) {
+    pub fn recheck_clients(&self, known: ClientCheck) {
         self.config_cell.change(|next| {
             next.asks = true;
             next.review(known);
@@ -253,8 +259,8 @@ impl Control {
     }
 
     fn wake_all(&self) {
-        for bell in self.bells.iter() {
-            bell.ring();
+        for waker in self.wakers.iter() {
+            waker.wake();
         }
     }
 
@@ -262,9 +268,9 @@ impl Control {
     ///
     /// # Errors
     /// Not all have answered.
-    pub fn clients(&self, query: &ClientsQuery, patience: Patience<'_>) -> Result<ClientsPage, AskError> {
+    pub fn clients(&self, query: &ClientsQuery, patience: QueryDeadline<'_>) -> Result<ClientsPage, QueryError> {
         let ask = |reply| AdminQuery::Clients(query.clone(), reply);
-        let pages = surveys::ask_all(&self.inboxes, ask, patience)?;
+        let pages = admin_queries::ask_all(&self.inboxes, ask, patience)?;
         Ok(ClientsPage::merge(pages, query))
     }
 
@@ -272,8 +278,8 @@ impl Control {
     ///
     /// # Errors
     /// There was no answer.
-    pub fn client(&self, name: &str, patience: Patience<'_>) -> Result<Option<ClientDetail>, AskError> {
-        surveys::ask(self.inbox_of(name), |reply| AdminQuery::Client(name.into(), reply), patience)
+    pub fn client(&self, name: &str, patience: QueryDeadline<'_>) -> Result<Option<ClientDetail>, QueryError> {
+        admin_queries::ask(self.inbox_of(name), |reply| AdminQuery::Client(name.into(), reply), patience)
     }
 
     /// Subscriptions of one client behind a filter, in their order; `None` where there is no such client.
@@ -285,27 +291,27 @@ impl Control {
         name: &str,
         after: &str,
         limit: usize,
-        patience: Patience<'_>,
-    ) -> Result<Option<SubscriptionList>, AskError> {
+        patience: QueryDeadline<'_>,
+    ) -> Result<Option<SubscriptionList>, QueryError> {
         let ask = |reply| AdminQuery::Subscriptions(name.into(), after.into(), limit, reply);
-        surveys::ask(self.inbox_of(name), ask, patience)
+        admin_queries::ask(self.inbox_of(name), ask, patience)
     }
 
     /// Whether a message would reach a client, and why not.
     ///
     /// # Errors
     /// There was no answer.
-    pub fn why(&self, query: WhyQuery, patience: Patience<'_>) -> Result<Explanation, AskError> {
+    pub fn why(&self, query: WhyQuery, patience: QueryDeadline<'_>) -> Result<Explanation, QueryError> {
         let message = query.message.clone();
         let publishes_on = self.inbox_of(message.publisher.as_deref().unwrap_or(&query.name));
-        let judged = surveys::ask(publishes_on, |reply| AdminQuery::Publish(message, reply), patience)?;
+        let judged = admin_queries::ask(publishes_on, |reply| AdminQuery::Publish(message, reply), patience)?;
         let inbox = self.inbox_of(&query.name);
-        let mut explained = surveys::ask(inbox, |reply| AdminQuery::Why(query, reply), patience)?.after(judged);
+        let mut explained = admin_queries::ask(inbox, |reply| AdminQuery::Why(query, reply), patience)?.after(judged);
         for finding in &mut explained.findings {
             if let QueryResult::SharedTurns { others: Some(others), .. } = finding
                 && let Some(inbox) = self.inboxes.get(usize::from(others.member.shard.0))
             {
-                others.name = surveys::ask(inbox, |reply| AdminQuery::Name(others.member, reply), patience)?;
+                others.name = admin_queries::ask(inbox, |reply| AdminQuery::Name(others.member, reply), patience)?;
             }
         }
         Ok(explained)
@@ -315,22 +321,22 @@ impl Control {
     ///
     /// # Errors
     /// Not all have answered.
-    pub fn violations(&self, patience: Patience<'_>) -> Result<ViolationReport, AskError> {
-        Ok(ViolationReport::merge(surveys::ask_all(&self.inboxes, AdminQuery::Violations, patience)?))
+    pub fn violations(&self, patience: QueryDeadline<'_>) -> Result<ViolationReport, QueryError> {
+        Ok(ViolationReport::merge(admin_queries::ask_all(&self.inboxes, AdminQuery::Violations, patience)?))
     }
 
     /// Whether all threads go on with their work: each has answered within `timeout`, has more than enough to answer, or ends.
-    pub fn answers(&self, timeout: Duration) -> bool {
-        !matches!(self.violations(timeout.into()), Err(AskError::Unanswered))
+    pub fn is_responsive(&self, timeout: Duration) -> bool {
+        !matches!(self.violations(timeout.into()), Err(QueryError::Timeout))
     }
 
     /// Disconnects a client, and ends its session too if asked; says whether there was something to end.
     ///
     /// # Errors
-    /// It was not done, but perhaps after [`AskError::Unanswered`].
-    pub fn disconnect(&self, name: &str, ends_session: bool, timeout: Duration) -> Result<bool, AskError> {
-        let ask = |answer| Order::Disconnect(name.into(), ends_session, answer);
-        Ok(self.inbox_of(name).ask(ask, timeout)?)
+    /// It was not done, but perhaps after [`QueryError::Timeout`].
+    pub fn disconnect(&self, name: &str, ends_session: bool, timeout: Duration) -> Result<bool, QueryError> {
+        let ask = |answer| Command::Disconnect(name.into(), ends_session, answer);
+        Ok(self.inbox_of(name).request(ask, timeout)?)
     }
 
     /// That of the shard to which a session belongs.
@@ -343,18 +349,18 @@ impl Control {
     /// the answer at most `timeout`.
     ///
     /// # Errors
-    /// It was not published, but perhaps after [`PublishError::Unanswered`], and surely after [`PublishError::NotDurable`].
+    /// It was not published, but perhaps after [`PublishError::Timeout`], and surely after [`PublishError::NotDurable`].
     pub fn publish(&self, publication: &Publication<'_>, timeout: Duration) -> Result<bool, PublishError> {
         let message = publication.to_message();
-        let published = self.inboxes[0].ask(|answer| Order::Publish(message, answer), timeout)?;
+        let published = self.inboxes[0].request(|answer| Command::Publish(message, answer), timeout)?;
         Ok(published?)
     }
 }
 
 /// A change of what a broker runs with.
-pub struct Change {
+pub struct ConfigChange {
     /// What is listened on from now on. Who is not let in any more because its listener has gone is disconnected by a review.
-    pub listeners: NextListeners,
+    pub listeners: PreparedListeners,
     /// What each thread runs with. Connections that are there keep what they were told in CONNACK, and their acknowledgements wait for
     /// what they did. [`Settings::cold_bytes`] and [`Settings::shard_queue_batches`] stay what they were at start.
     pub settings: Settings,
@@ -366,12 +372,12 @@ pub struct Change {
     pub disk_limit: Option<u64>,
     /// Changes the rest of what holds: rules, contracts, and who is known.
     pub config: Box<dyn FnOnce(&mut ConfigSnapshot) + Send>,
-    /// What else belongs to the step: what the [`Doorkeeper`] answers by. It must be short, as the thread that lets newcomers in waits for
+    /// What else belongs to the step: what the [`Authenticator`] answers by. It must be short, as the thread that lets newcomers in waits for
     /// it, and must not ask anything of this broker.
-    pub and: Box<dyn FnOnce() + Send>,
+    pub on_apply: Box<dyn FnOnce() + Send>,
 }
 
-impl fmt::Debug for Change {
+impl fmt::Debug for ConfigChange {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Change").field("listeners", &self.listeners).finish_non_exhaustive()
     }
@@ -379,38 +385,38 @@ impl fmt::Debug for Change {
 
 /// Where clients come in.
 #[derive(Clone)]
-pub struct Entrance<'a> {
+pub struct AcceptOptions<'a> {
     /// What is listened on.
-    pub listens: &'a [Listen],
+    pub listener_configs: &'a [ListenerConfig],
     /// Called once all addresses are listened on, before anything is accepted, read or kept: here the process gives up rights that listening
     /// alone needs.
-    pub once_bound: &'a dyn Fn() -> Result<(), String>,
+    pub on_bound: &'a dyn Fn() -> Result<(), String>,
     /// Handshakes of TLS that may go on at once, on each thread.
     pub tls_handshakes: usize,
     /// Finds out who clients are, where they are asked.
-    pub doorkeeper: Option<Arc<dyn Doorkeeper>>,
+    pub authenticator: Option<Arc<dyn Authenticator>>,
     /// Whether they are asked from the first connection on.
     pub asks: bool,
     /// What clients may do, from the first packet on.
     pub policy: Arc<Policy>,
     /// How many may come from one address, and how fast.
-    pub arrivals: ArrivalLimits,
+    pub accept_rate: AcceptLimits,
     /// Where the broker is one of several. Its clients are refused until the thread of the cluster has told all threads that a life of the
     /// node begins.
-    pub cluster: Option<ClusterSeat>,
+    pub cluster: Option<ClusterOptions>,
 }
 
-impl<'a> Entrance<'a> {
+impl<'a> AcceptOptions<'a> {
     /// Everybody is let in and may do everything.
-    pub fn open(listens: &'a [Listen]) -> Entrance<'a> {
-        Entrance {
-            listens,
-            once_bound: &|| Ok(()),
+    pub fn open(listener_configs: &'a [ListenerConfig]) -> AcceptOptions<'a> {
+        AcceptOptions {
+            listener_configs,
+            on_bound: &|| Ok(()),
             tls_handshakes: 64,
-            doorkeeper: None,
+            authenticator: None,
             asks: false,
             policy: Arc::new(Policy::open()),
-            arrivals: ArrivalLimits::default(),
+            accept_rate: AcceptLimits::default(),
             cluster: None,
         }
     }
@@ -420,9 +426,9 @@ impl<'a> Entrance<'a> {
 #[derive(Debug)]
 pub enum StartError {
     /// Somewhere could not be listened.
-    Listen(Place, io::Error),
+    ListenerConfig(ListenAddress, io::Error),
     /// What was to be done once it listened has failed, and this is why.
-    Bound(String),
+    AfterBind(String),
     /// A thread or what it needs could not be had.
     Thread(io::Error),
     /// The data directory cannot be used.
@@ -436,12 +442,16 @@ pub enum StartError {
 impl fmt::Display for StartError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            StartError::Listen(Place::Network(address), error) if error.kind() == io::ErrorKind::AddrInUse => write!(
-                f,
-                "cannot listen on {address}: the port is in use; stop the other server or choose another port with --listen"
-            ),
-            StartError::Listen(place, error) => write!(f, "cannot listen on {place}: {error}"),
-            StartError::Bound(why) => f.write_str(why),
+            StartError::ListenerConfig(ListenAddress::Network(address), error)
+                if error.kind() == io::ErrorKind::AddrInUse =>
+            {
+                write!(
+                    f,
+                    "cannot listen on {address}: the port is in use; stop the other server or choose another port with --listen"
+                )
+            }
+            StartError::ListenerConfig(place, error) => write!(f, "cannot listen on {place}: {error}"),
+            StartError::AfterBind(why) => f.write_str(why),
             StartError::Thread(error) => write!(f, "cannot start a thread: {error}"),
             StartError::Data(error) => error.fmt(f),
             StartError::DataInCluster => f.write_str(
@@ -466,11 +476,20 @@ impl Broker {
         settings: Settings,
         retained: RetainedLimits,
         contracts: Arc<Catalogue>,
-        entrance: Entrance<'_>,
+        entrance: AcceptOptions<'_>,
         threads: usize,
         data: Option<DataDirectory<'_>>,
     ) -> Result<Broker, StartError> {
-        let Entrance { listens, once_bound, tls_handshakes, doorkeeper, asks, policy, arrivals, cluster } = entrance;
+        let AcceptOptions {
+            listener_configs,
+            on_bound,
+            tls_handshakes,
+            authenticator,
+            asks,
+            policy,
+            accept_rate,
+            cluster,
+        } = entrance;
         if cluster.is_some() && !HAS_CLUSTER {
             return Err(StartError::NoCluster);
         }
@@ -479,16 +498,16 @@ impl Broker {
         }
         let tls_handshakes = Arc::new(AtomicUsize::new(tls_handshakes));
         let threads = threads.clamp(1, SHARDS_MAX);
-        descriptors::make_room();
-        let (roster, mut listeners) =
-            Roster::bind(listens, arrivals).map_err(|(place, error)| StartError::Listen(place, error))?;
-        once_bound().map_err(StartError::Bound)?;
+        descriptors::reserve();
+        let (listener_set, mut listeners) = ListenerSet::bind(listener_configs, accept_rate)
+            .map_err(|(place, error)| StartError::ListenerConfig(place, error))?;
+        on_bound().map_err(StartError::AfterBind)?;
         let queue_batches = settings.shard_queue_batches;
         let shared = Shared::new(settings, Exchange::new(threads, retained));
         shared.config_cell.change(|first| {
             first.asks = asks;
-            if let Some(doorkeeper) = &doorkeeper {
-                first.auth_progress = doorkeeper.progress();
+            if let Some(authenticator) = &authenticator {
+                first.auth_progress = authenticator.progress();
             }
             first.policy = policy;
             if !contracts.contracts().is_empty() {
@@ -497,21 +516,21 @@ impl Broker {
         });
 
         let polls = (0..threads).map(|_| Poll::new()).collect::<io::Result<Vec<_>>>().map_err(StartError::Thread)?;
-        let bells = polls
+        let wakers = polls
             .iter()
-            .map(|poll| Ok(Arc::new(Bell::new(Waker::new(poll.registry(), BELL)?))))
+            .map(|poll| Ok(Arc::new(Waker::new(mio::Waker::new(poll.registry(), WAKER_TOKEN)?))))
             .collect::<io::Result<Vec<_>>>()
             .map_err(StartError::Thread)?;
-        let ways = connect(&bells, queue_batches);
+        let shard_channels = connect(&wakers, queue_batches);
         let mut clock = Clock::new();
         let stop = Arc::new(AtomicBool::new(false));
-        let (inboxes, orders): (Vec<_>, Vec<_>) = bells.iter().cloned().map(Inbox::new).unzip();
+        let (inboxes, commands): (Vec<_>, Vec<_>) = wakers.iter().cloned().map(Inbox::new).unzip();
         let (settles, settled) = mpsc::channel();
         let mut broker = Broker {
             settled: Mutex::new(settled),
-            addresses: roster.addresses(),
+            addresses: listener_set.addresses(),
             stop: stop.clone(),
-            bells: bells.clone(),
+            wakers: wakers.clone(),
             threads: Vec::new(),
             data: None,
             cold: None,
@@ -524,14 +543,14 @@ impl Broker {
                 memory: shared.memory.clone(),
                 data: None,
                 default_limit_bytes: 0,
-                listeners: Arc::new(Mutex::new(roster)),
+                listeners: Arc::new(Mutex::new(listener_set)),
                 inboxes: inboxes.into(),
-                bells: bells.clone().into(),
+                wakers: wakers.clone().into(),
             },
         };
         let mut kept = Vec::new().into_iter();
         if let Some(directory) = data {
-            let opened = data::open(directory, listens, &shared, &bells, clock).map_err(StartError::Data)?;
+            let opened = data::open(directory, listener_configs, &shared, &wakers, clock).map_err(StartError::Data)?;
             clock = opened.clock;
             broker.control.default_limit_bytes = opened.default_limit_bytes;
             broker.control.data = Some(opened.data.handle());
@@ -539,35 +558,35 @@ impl Broker {
             broker.cold = Some(opened.cold);
             kept = opened.shards.into_iter();
         }
-        let ends = polls.into_iter().zip(bells).zip(ways).zip(orders);
-        for (index, (((poll, bell), ways), orders)) in ends.enumerate() {
+        let ends = polls.into_iter().zip(wakers).zip(shard_channels).zip(commands);
+        for (index, (((poll, waker), shard_channels), commands)) in ends.enumerate() {
             // The first thread accepts; a connection moves to its client's thread when CONNECT has come.
             let listeners = if index == 0 { std::mem::take(&mut listeners) } else { Vec::new() };
-            let (stop, doorkeeper, tls_handshakes) = (stop.clone(), doorkeeper.clone(), tls_handshakes.clone());
+            let (stop, authenticator, tls_handshakes) = (stop.clone(), authenticator.clone(), tls_handshakes.clone());
             let settled = settles.clone();
-            let equipment = Equipment {
+            let parts = WorkerParts {
                 poll,
                 shard: (),
                 listeners,
-                ways,
-                bell,
+                shard_channels,
+                waker,
                 stop,
-                orders,
+                commands,
                 clock,
                 tls_handshakes,
-                doorkeeper,
+                authenticator,
                 cluster: cluster.as_ref().map(|seat| seat.thread.clone()),
                 settled,
             };
             let shard = ShardIndex(index as u8);
             let started = if let Some(shard) = kept.next() {
-                run(index, equipment.with(shard))
+                run(index, parts.with(shard))
             } else if HAS_CLUSTER && let Some(seat) = &cluster {
                 let mut shard = Shard::new(shard, shared.clone(), InCluster, clock.now_ms());
                 shard.join_cluster(seat.seed, seat.settings.clone());
-                run(index, equipment.with(shard))
+                run(index, parts.with(shard))
             } else {
-                run(index, equipment.with(Shard::new(shard, shared.clone(), Volatile, clock.now_ms())))
+                run(index, parts.with(Shard::new(shard, shared.clone(), Volatile, clock.now_ms())))
             };
             match started {
                 Ok(thread) => broker.threads.push(thread),
@@ -587,7 +606,7 @@ impl Broker {
 
     /// Waits until each thread has made a turn after which there was nothing left to do: it has then run the code that an idle thread runs.
     /// Waits for each thread at most `timeout`; says whether all have. To be called once.
-    pub fn settle(&self, timeout: Duration) -> bool {
+    pub fn wait_until_idle(&self, timeout: Duration) -> bool {
         let settled = self.settled.lock().unwrap_or_else(PoisonError::into_inner);
         self.threads.iter().all(|_| settled.recv_timeout(timeout).is_ok())
     }
@@ -600,8 +619,8 @@ impl Broker {
     /// Tells the clients, closes their connections and ends all threads.
     pub fn stop(self) {
         self.stop.store(true, Ordering::SeqCst);
-        for bell in &self.bells {
-            bell.ring();
+        for waker in &self.wakers {
+            waker.wake();
         }
         for thread in self.threads {
             match thread.join() {
@@ -620,8 +639,8 @@ impl Broker {
 /// Starts the thread of a shard.
 fn run<J: Journal + Send + 'static>(
     index: usize,
-    equipment: Equipment<Shard<J>>,
+    parts: WorkerParts<Shard<J>>,
 ) -> io::Result<JoinHandle<io::Result<()>>> {
-    let worker = Worker::new(equipment)?;
+    let worker = Worker::new(parts)?;
     thread::Builder::new().name(format!("shard-{index}")).spawn(move || worker.run())
 }

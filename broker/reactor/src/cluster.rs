@@ -13,7 +13,7 @@ use crate::inbox::Inbox;
 /// The thread of the cluster, as the threads of the broker see it.
 pub trait ClusterThread: fmt::Debug + Send + Sync {
     /// Takes requests of a shard off the front, as many as there is room for; there may be none. Whoever leaves some calls
-    /// [`ClusterMail::wake`] as soon as there is room. Called in each turn, on a thread of the broker, so it may wait for nothing.
+    /// [`ClusterSender::wake`] as soon as there is room. Called in each turn, on a thread of the broker, so it may wait for nothing.
     fn ask(&self, shard: ShardIndex, requests: &mut VecDeque<ClusterRequest>);
 
     /// Whether the node's lease holds at this moment, by a clock that counts while the machine is suspended. Called in each turn.
@@ -22,7 +22,7 @@ pub trait ClusterThread: fmt::Debug + Send + Sync {
 
 /// What makes a broker one of several.
 #[derive(Debug, Clone)]
-pub struct ClusterSeat {
+pub struct ClusterOptions {
     /// The seed of the cluster.
     pub seed: Seed,
     /// What each thread of the broker is set to.
@@ -33,13 +33,13 @@ pub struct ClusterSeat {
 
 /// By which the thread of the cluster reaches the threads of the broker.
 #[derive(Debug, Clone)]
-pub struct ClusterMail {
+pub struct ClusterSender {
     inboxes: Arc<[Arc<Inbox>]>,
 }
 
-impl ClusterMail {
-    pub(crate) fn new(inboxes: Arc<[Arc<Inbox>]>) -> ClusterMail {
-        ClusterMail { inboxes }
+impl ClusterSender {
+    pub(crate) fn new(inboxes: Arc<[Arc<Inbox>]>) -> ClusterSender {
+        ClusterSender { inboxes }
     }
 
     /// How many threads there are.
@@ -49,15 +49,15 @@ impl ClusterMail {
 
     /// Tells a thread something, after all that it has been told before. It is for nobody once the thread is gone, or where there is
     /// no such thread.
-    pub fn tell(&self, shard: ShardIndex, event: ClusterEvent) {
+    pub fn send(&self, shard: ShardIndex, event: ClusterEvent) {
         if let Some(inbox) = self.inboxes.get(usize::from(shard.0)) {
-            inbox.tell_of_cluster(event);
+            inbox.send_cluster_event(event);
         }
     }
 
     /// Offers a thread something that may be lost, a message of QoS 0. False where there is no room for it.
-    pub fn offer(&self, shard: ShardIndex, event: ClusterEvent) -> bool {
-        self.inboxes.get(usize::from(shard.0)).is_some_and(|inbox| inbox.offer_of_cluster(event))
+    pub fn try_send(&self, shard: ShardIndex, event: ClusterEvent) -> bool {
+        self.inboxes.get(usize::from(shard.0)).is_some_and(|inbox| inbox.try_send_cluster_event(event))
     }
 
     /// There is room again for requests of a thread that had to keep some.

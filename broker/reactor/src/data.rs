@@ -17,17 +17,17 @@ use tautwire_journal::{
     Position, RESERVE_BYTES, RESERVE_NAME, SEGMENT_DEFAULT_BYTES, SPARE_SEGMENTS_MAX, Settings, WriterHandle,
     WriterThread,
 };
-use tautwire_message::{Cold, Durations};
+use tautwire_message::{Durations, Spilled};
 use tautwire_router::{ShardIndex, random};
 use tautwire_session::{AckLevel, Replay};
 
-use crate::bell::Bell;
 use crate::clock::Clock;
-use crate::cold::{self, Cooler, Scratch};
 use crate::count::counted;
-use crate::listener::Listen;
-use crate::loss;
-use crate::memory;
+use crate::data_loss;
+use crate::heap;
+use crate::listener::ListenerConfig;
+use crate::spill::{self, RecoverySpill, SnapshotSpill};
+use crate::waker::Waker;
 
 /// Where the state is kept.
 #[derive(Debug, Clone, Copy)]
@@ -62,7 +62,7 @@ impl DataLock {
         path.join(LOCK_NAME).exists()
     }
 
-    fn give(&self) -> Option<LockedDirectory<Directory>> {
+    fn take_directory(&self) -> Option<LockedDirectory<Directory>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 }
@@ -105,27 +105,27 @@ impl DataState {
 
 /// The limit that is asked for, or `default_bytes` where none is.
 pub(crate) fn disk_limit(asked_bytes: Option<u64>, default_bytes: u64) -> u64 {
-    asked_bytes.map_or(default_bytes, |bytes| bytes.max(LIMIT_LEAST_BYTES))
+    asked_bytes.map_or(default_bytes, |bytes| bytes.max(LIMIT_MIN_BYTES))
 }
 
 /// A lower limit is not kept to: so much is taken by a log in which nothing waits.
-const LIMIT_LEAST_BYTES: u64 = 4 * SEGMENT_DEFAULT_BYTES;
+const LIMIT_MIN_BYTES: u64 = 4 * SEGMENT_DEFAULT_BYTES;
 
 /// Where there is room for fewer segments of the default size, they are smaller: a disk that is full after two of them takes nothing.
-const SEGMENTS_LEAST: u64 = 2;
+const SEGMENTS_MIN: u64 = 2;
 /// On a small disk a segment has this part of what it has room for.
-const SEGMENT_PART: u64 = 16;
+const SEGMENT_DIVISOR: u64 = 16;
 /// A segment of a small disk.
-const SEGMENT_LEAST_BYTES: u64 = 1 << 20;
+const SEGMENT_MIN_BYTES: u64 = 1 << 20;
 /// With less room, the reserve is given up.
-const ROOM_LEAST_BYTES: u64 = 2 * SEGMENT_LEAST_BYTES;
+const SPACE_MIN_BYTES: u64 = 2 * SEGMENT_MIN_BYTES;
 
 /// The size of segments where there is so much room.
 fn segment_bytes(room_bytes: u64) -> u64 {
-    if room_bytes / SEGMENTS_LEAST >= SEGMENT_DEFAULT_BYTES {
+    if room_bytes / SEGMENTS_MIN >= SEGMENT_DEFAULT_BYTES {
         return SEGMENT_DEFAULT_BYTES;
     }
-    (room_bytes / SEGMENT_PART).next_multiple_of(SEGMENT_LEAST_BYTES).max(SEGMENT_LEAST_BYTES)
+    (room_bytes / SEGMENT_DIVISOR).next_multiple_of(SEGMENT_MIN_BYTES).max(SEGMENT_MIN_BYTES)
 }
 
 /// Nine tenths of the files of the log and of what is free, but for the reserve, and for segments that hold nothing: those that are made
@@ -140,7 +140,7 @@ fn default_limit(disk: &Directory, path: &Path, segment_bytes: u64) -> Result<u6
 }
 
 /// Clocks are set by less than this all the time.
-const SET_BACK_TOLD: Duration = Duration::from_secs(5);
+const CLOCK_STEP_REPORTED_MIN: Duration = Duration::from_secs(5);
 
 /// Why the state of an earlier run cannot be had.
 #[derive(Debug)]
@@ -156,7 +156,7 @@ enum Cause {
     /// A thread could not be had.
     Thread(io::Error),
     /// The folder for messages that are not in memory.
-    Cold(io::Error),
+    Spilled(io::Error),
 }
 
 impl fmt::Display for DataError {
@@ -180,7 +180,9 @@ impl fmt::Display for DataError {
             Cause::Log(error) => error.fmt(f),
             Cause::Restore(error) => error.fmt(f),
             Cause::Thread(error) => write!(f, "cannot start a thread: {error}"),
-            Cause::Cold(error) => write!(f, "the folder for messages that are not in memory cannot be used: {error}"),
+            Cause::Spilled(error) => {
+                write!(f, "the folder for messages that are not in memory cannot be used: {error}")
+            }
         }
     }
 }
@@ -211,7 +213,7 @@ impl Data {
 }
 
 /// All that comes of a directory.
-pub(crate) struct Opened {
+pub(crate) struct OpenedDirectory {
     pub(crate) data: Data,
     pub(crate) cold: SpillThread,
     pub(crate) shards: Vec<Shard<ShardLog>>,
@@ -227,16 +229,16 @@ pub(crate) struct Opened {
 /// See [`DataError`]. Nothing runs then.
 pub(crate) fn open(
     data: DataDirectory<'_>,
-    listens: &[Listen],
+    listener_configs: &[ListenerConfig],
     shared: &Shared,
-    bells: &[Arc<Bell>],
+    wakers: &[Arc<Waker>],
     clock: Clock,
-) -> Result<Opened, DataError> {
-    let opened = open_and_start(data, listens, shared, bells, clock);
+) -> Result<OpenedDirectory, DataError> {
+    let opened = open_and_start(data, listener_configs, shared, wakers, clock);
     match &opened {
         // What is there is another broker's.
         Ok(_) | Err(DataError { cause: Cause::Log(LogError::Locked), .. }) => {}
-        Err(_) => cold::remove_folder(data.path),
+        Err(_) => spill::remove_folder(data.path),
     }
     opened
 }
@@ -247,24 +249,25 @@ pub(crate) fn open(
 /// See [`DataError`]. Nothing runs then.
 fn open_and_start(
     data: DataDirectory<'_>,
-    listens: &[Listen],
+    listener_configs: &[ListenerConfig],
     shared: &Shared,
-    bells: &[Arc<Bell>],
+    wakers: &[Arc<Waker>],
     clock: Clock,
-) -> Result<Opened, DataError> {
+) -> Result<OpenedDirectory, DataError> {
     let DataDirectory { path, on_damage, limit_bytes, lock } = data;
     let acks = shared.config_cell.current().settings.acks.clone();
-    let levels = listens.iter().map(|listen| listen.ack_level).chain(acks.levels());
+    let levels = listener_configs.iter().map(|listen| listen.ack_level).chain(acks.levels());
     // Some wait only until the system has what was written down.
     let write_before_sync = levels.into_iter().any(|level| level == AckLevel::Os);
     let failed = |cause| DataError { path: path.to_owned(), cause };
     let log_failed = |error| failed(Cause::Log(error));
     let disk = Directory::open(path).map_err(|error| log_failed(error.into()))?;
-    let cold_failed = |error| failed(Cause::Cold(error));
+    let cold_failed = |error| failed(Cause::Spilled(error));
     // Before anything is changed: another broker may have the directory.
-    let held = lock.and_then(DataLock::give).map_or_else(|| LockedDirectory::take(&disk), Ok).map_err(log_failed)?;
+    let held =
+        lock.and_then(DataLock::take_directory).map_or_else(|| LockedDirectory::take(&disk), Ok).map_err(log_failed)?;
     let mut room_bytes = held.available_bytes().map_err(log_failed)?;
-    if room_bytes < ROOM_LEAST_BYTES && held.release_reserve().map_err(log_failed)? {
+    if room_bytes < SPACE_MIN_BYTES && held.release_reserve().map_err(log_failed)? {
         log::warn!(
             "data directory {}: the disk is full ({room_bytes} bytes are free); the broker starts with its reserve of {} MiB, \
              which the next start does not have: free some space",
@@ -273,7 +276,7 @@ fn open_and_start(
         );
         room_bytes = held.available_bytes().map_err(log_failed)?;
     }
-    let mut cooler = Cooler::open(path, shared).map_err(cold_failed)?;
+    let mut cooler = RecoverySpill::open(path, shared).map_err(cold_failed)?;
     let mut recovery = Recovery::new(Some(shared.memory.ledger(0).clone())).spill_into(&mut cooler);
     if on_damage == OnDamage::Skip {
         recovery.skip_inconsistent_records();
@@ -286,7 +289,7 @@ fn open_and_start(
     let segment_bytes = segment_bytes(room_bytes);
     let settings = Settings { segment_bytes, on_damage, write_before_sync, has_reserve: true };
     let opened = Log::open_locked(held, settings, covered, epoch(), LogId(random()), clock.now_ms(), |frame| {
-        recovery.frame(frame.body).map_err(|error| refusal(&error))
+        recovery.frame(frame.body).map_err(|error| recovery_error_text(&error))
     });
     let (log, found) = opened.map_err(|error| match (error, snapshot.damaged.first()) {
         // What it covered is not in the log any more: that is where something is wrong.
@@ -295,7 +298,7 @@ fn open_and_start(
     })?;
     let last_ms = snapshot.written_at_ms.max(found.written_at_ms).max(recovery.last_ms());
     let (clock, set_back) = clock.not_before(last_ms);
-    if set_back > SET_BACK_TOLD {
+    if set_back > CLOCK_STEP_REPORTED_MIN {
         log::warn!(
             "the clock of this machine has been set back by {} s or more since the last run; what expires goes on from where that run was",
             set_back.as_secs()
@@ -303,7 +306,7 @@ fn open_and_start(
     }
     let skipped_records = recovery.skipped_records().cloned();
     let replay = recovery.finish();
-    announce(path, &found.end, &replay);
+    log_recovery(path, &found.end, &replay);
     let id = log.id();
     let mut snapshot_bytes = snapshot.bytes;
     let mut covered = covered;
@@ -315,21 +318,21 @@ fn open_and_start(
             log.held_bytes() >> 20
         );
     }
-    if loss::tell(path, &snapshot, &found.damage, skipped_records.as_ref(), &replay) || is_overdue {
+    if data_loss::log_losses(path, &snapshot, &found.damage, skipped_records.as_ref(), &replay) || is_overdue {
         // So that what is lost is not found again, and what makes snapshots later need not know of it.
         covered = log.durable();
-        let read = |cold: &Cold| cooler.read(cold);
+        let read = |cold: &Spilled| cooler.read(cold);
         let head = SnapshotHead { log: id, epoch: epoch(), covered, now_ms: clock.now_ms() };
         let written = write_snapshot(&replay, &disk, head, read, || true);
         snapshot_bytes = written.map_err(log_failed)?.unwrap_or_default();
     }
 
-    let bells_of_shards = bells;
-    let bells = bells.to_vec();
-    let count = bells.len();
+    let bells_of_shards = wakers;
+    let wakers = wakers.to_vec();
+    let count = wakers.len();
     let wake = move |shard: tautwire_journal::ShardNumber| {
-        if let Some(bell) = bells.get(usize::from(shard.0)) {
-            bell.ring();
+        if let Some(waker) = wakers.get(usize::from(shard.0)) {
+            waker.wake();
         }
     };
     let (writer, ports) = WriterThread::start(log, count as u16, wake, move || clock.now_ms()).map_err(log_failed)?;
@@ -351,23 +354,23 @@ fn open_and_start(
     log::info!("the data directory holds {sessions} and {retained}");
     restore(&mut shards, replayed, clock.now_ms()).map_err(|error| failed(Cause::Restore(error)))?;
     // What reading the log took.
-    memory::trim();
+    heap::trim();
     let (folder, limit_bytes) = (path.to_owned(), shared.config_cell.current().settings.cold_bytes);
-    let account = shared.memory.apart().clone();
-    let new_store = move || Ok(Box::new(Scratch::open(&folder, limit_bytes, &account)?) as Box<dyn SpillStore>);
+    let account = shared.memory.detached().clone();
+    let new_store = move || Ok(Box::new(SnapshotSpill::open(&folder, limit_bytes, &account)?) as Box<dyn SpillStore>);
     let (writer_handle, new_store) = (writer.handle(), Box::new(new_store));
-    let compacted = CompactionTarget { disk, log: id, writer: writer_handle, new_store, freed: Box::new(memory::trim) };
+    let compacted = CompactionTarget { disk, log: id, writer: writer_handle, new_store, freed: Box::new(heap::trim) };
     let compactor = Compactor::start(compacted, epoch, move || clock.now_ms());
     let compactor = compactor.map_err(|error| failed(Cause::Thread(error)))?;
-    Ok(Opened { data: Data { compactor, writer }, cold, shards, clock, default_limit_bytes })
+    Ok(OpenedDirectory { data: Data { compactor, writer }, cold, shards, clock, default_limit_bytes })
 }
 
-fn refusal(error: &RecoveryError) -> Box<str> {
+fn recovery_error_text(error: &RecoveryError) -> Box<str> {
     format!("{error} [{}]", error.code()).into()
 }
 
 /// `state`: what is there.
-fn announce(path: &Path, end: &LogEnd, state: &Replay) {
+fn log_recovery(path: &Path, end: &LogEnd, state: &Replay) {
     let path = path.display();
     match &end.torn {
         Some(torn) => log::warn!(
@@ -377,7 +380,7 @@ fn announce(path: &Path, end: &LogEnd, state: &Replay) {
             torn.bytes,
             torn.segment,
             torn.offset,
-            loss::possibly_affected(&torn.possibly_affected, state)
+            data_loss::possibly_affected(&torn.possibly_affected, state)
         ),
         None if !end.closed && end.last > Position::START => {
             log::warn!(

@@ -1,55 +1,55 @@
 //! The threads of the broker. Each runs one [`tautwire_engine::Shard`]: it makes turns by [`tautwire_engine::turn()`], and sleeps when
 //! the turn says that it may.
 //!
-//! `worker` is the loop; `host` is what a turn finds around its shard: the `connections`, the `door` by which they come, the
-//! `ways` to other threads, and the `inbox` for what comes from outside. There is no async runtime and no lock on the path of
+//! `worker` is the loop; `host` is what a turn finds around its shard: the `connections`, the `acceptor` by which they come, the
+//! `shard_channels` to other threads, and the `inbox` for what comes from outside. There is no async runtime and no lock on the path of
 //! messages. A connection costs a slot in a table; it has buffers only while bytes of it are incomplete or unsent.
 
 #![deny(unsafe_code)]
 
-mod alarm;
-mod arrivals;
-mod bell;
+mod accept_burst;
+mod accept_limiter;
+mod accept_rate;
+mod acceptor;
+mod admin_queries;
+mod authenticator;
 mod broker;
+mod churn_budget;
 mod clock;
 mod cluster;
-mod cold;
 mod connections;
 mod count;
 mod data;
+mod data_loss;
+mod deadline_timer;
 mod descriptors;
-mod door;
-mod doorkeeper;
-mod gate;
-mod host;
+mod heap;
 mod inbox;
 mod listener;
+mod listener_set;
 mod local;
-mod loss;
-mod memory;
-mod promises;
+mod pending_publishes;
+mod reactor_io;
 mod retained;
-mod roster;
-mod rush;
-mod surveys;
+mod shard_channels;
+mod short_timer;
+mod spill;
 mod tap;
-mod ticker;
-mod turnover;
-mod ways;
+mod waker;
 mod worker;
 
-pub use arrivals::{ArrivalLimits, ConnectRate, RATED_ADDRESSES_MAX};
-pub use broker::{Broker, Change, Control, Entrance, StartError, TAKEN_ON_MAX};
-pub use cluster::{ClusterMail, ClusterSeat, ClusterThread};
+pub use accept_limiter::ListenerState;
+pub use accept_rate::{AcceptLimits, ConnectRate, TRACKED_ADDRESSES_MAX};
+pub use admin_queries::{QueryClient, QueryDeadline, QueryError};
+pub use authenticator::{AuthResponder, Authenticator};
+pub use broker::{AcceptOptions, Broker, CONFIG_APPLY_TIMEOUT, ConfigChange, Control, StartError};
+pub use cluster::{ClusterOptions, ClusterSender, ClusterThread};
 pub use count::counted;
 pub use data::{DataDirectory, DataError, DataLock, DataState};
-pub use doorkeeper::{Doorkeeper, Ticket};
-pub use gate::ListenerState;
+pub use heap::{release_code_pages, set_mmap_threshold};
 pub use inbox::PublishError;
-pub use listener::{Listen, Place, ProxyRequirements};
-pub use memory::{forget_code, keep_large_apart};
-pub use roster::NextListeners;
-pub use surveys::{AskError, Asker, Patience};
-pub use tap::Watching;
+pub use listener::{ListenAddress, ListenerConfig, ProxyRequirements};
+pub use listener_set::PreparedListeners;
+pub use tap::TapGuard;
 pub use tautwire_journal::OnDamage;
 pub use tautwire_message::Durations;

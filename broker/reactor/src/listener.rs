@@ -10,19 +10,19 @@ use std::sync::Arc;
 use mio::event::Source;
 use mio::net::{TcpListener, TcpStream};
 use tautwire_engine::{ListenerOverrides, MountPoint, Peer};
-use tautwire_proxy::{Header, Network};
+use tautwire_proxy::{Network, ProxyHeader};
 use tautwire_session::AckLevel;
-use tautwire_tls::{Failure, Server};
-use tautwire_websocket::{Rules, WebSocket};
+use tautwire_tls::{TlsError, TlsServer};
+use tautwire_websocket::{WebSocket, WebSocketConfig};
 
-use crate::arrivals::ArrivalLimits;
+use crate::accept_limiter::AcceptLimiter;
+use crate::accept_rate::AcceptLimits;
 use crate::connections::Layers;
-use crate::gate::Gate;
 use crate::local::LocalListener;
 
 /// Where to listen.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Place {
+pub enum ListenAddress {
     /// At an address of the network. Port 0 lets the kernel choose.
     Network(SocketAddr),
     /// At a Unix socket, whose file gets this mode.
@@ -34,21 +34,21 @@ pub enum Place {
     },
 }
 
-impl Place {
+impl ListenAddress {
     /// The file of a Unix socket.
     pub fn path(&self) -> Option<&Path> {
         match self {
-            Place::Network(_) => None,
-            Place::Unix { path, .. } => Some(path),
+            ListenAddress::Network(_) => None,
+            ListenAddress::Unix { path, .. } => Some(path),
         }
     }
 }
 
-impl fmt::Display for Place {
+impl fmt::Display for ListenAddress {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Place::Network(address) => address.fmt(f),
-            Place::Unix { path, .. } => write!(f, "unix:{}", path.display()),
+            ListenAddress::Network(address) => address.fmt(f),
+            ListenAddress::Unix { path, .. } => write!(f, "unix:{}", path.display()),
         }
     }
 }
@@ -64,10 +64,10 @@ pub struct ProxyRequirements {
 
 impl ProxyRequirements {
     /// Why a header is refused; `None` where it says what is required.
-    pub(crate) fn refuse(self, header: &Header) -> Option<&'static str> {
+    pub(crate) fn refuse(self, header: &ProxyHeader) -> Option<&'static str> {
         let (is_encrypted, is_verified) = match header {
-            Header::Local => (false, false),
-            Header::Proxied(client) => (client.is_encrypted, client.is_verified),
+            ProxyHeader::Local => (false, false),
+            ProxyHeader::Proxied(client) => (client.is_encrypted, client.is_verified),
         };
         if self.tls && !is_encrypted {
             return Some("it does not say that the client speaks TLS, which proxy.require_tls asks for");
@@ -81,37 +81,37 @@ impl ProxyRequirements {
 
 /// An address to listen on, and what is spoken there.
 #[derive(Debug, Clone)]
-pub struct Listen {
+pub struct ListenerConfig {
     /// What the log and those who watch the broker call it.
     pub name: Arc<str>,
     /// Where.
-    pub place: Place,
+    pub place: ListenAddress,
     /// Proxies that must say first whom they speak for, and besides whom nobody is let in. `None` where clients come themselves.
     pub proxies: Option<Arc<[Network]>>,
     /// What the headers of those proxies must say.
     pub proxy_requirements: ProxyRequirements,
     /// By TLS, of this server.
-    pub tls: Option<Arc<Server>>,
+    pub tls: Option<Arc<TlsServer>>,
     /// By WebSocket, by these rules.
-    pub websocket: Option<Rules>,
+    pub websocket: Option<WebSocketConfig>,
     /// What acknowledgements to its connections wait for.
     pub ack_level: AckLevel,
     /// Connections open at once by this listener, where fewer than all may be.
     pub connections_max: Option<usize>,
     /// Limits on those who come by this listener, beside those on all.
-    pub arrivals: ArrivalLimits,
+    pub accept_rate: AcceptLimits,
     /// What it offers otherwise than all do.
     pub offer: ListenerOverrides,
     /// What stands in front of its clients' topics.
     pub mount_point: Option<MountPoint>,
 }
 
-impl Listen {
+impl ListenerConfig {
     /// MQTT over TCP, called by its address.
-    pub fn plain(address: SocketAddr, ack_level: AckLevel) -> Listen {
+    pub fn plain(address: SocketAddr, ack_level: AckLevel) -> ListenerConfig {
         let name = format!("mqtt://{address}").into();
-        let place = Place::Network(address);
-        Listen {
+        let place = ListenAddress::Network(address);
+        ListenerConfig {
             name,
             place,
             proxies: None,
@@ -120,7 +120,7 @@ impl Listen {
             websocket: None,
             ack_level,
             connections_max: None,
-            arrivals: ArrivalLimits::default(),
+            accept_rate: AcceptLimits::default(),
             offer: ListenerOverrides::default(),
             mount_point: None,
         }
@@ -138,31 +138,31 @@ pub(crate) enum Socket {
 #[derive(Debug)]
 pub(crate) struct Listener {
     socket: Socket,
-    tls: Option<Arc<Server>>,
-    rules: Option<Arc<Rules>>,
-    pub(crate) gate: Arc<Gate>,
+    tls: Option<Arc<TlsServer>>,
+    config: Option<Arc<WebSocketConfig>>,
+    pub(crate) accept_limiter: Arc<AcceptLimiter>,
     /// What acknowledgements to its connections wait for.
     pub(crate) ack_level: AckLevel,
 }
 
-impl Place {
+impl ListenAddress {
     /// Whether a socket that is here can be the one that is asked for there.
-    pub(crate) fn is_taken_over_by(&self, other: &Place) -> bool {
+    pub(crate) fn can_be_reused_for(&self, other: &ListenAddress) -> bool {
         match (self, other) {
-            (Place::Network(address), Place::Network(other)) => address == other && address.port() != 0,
-            (Place::Unix { path, .. }, Place::Unix { path: other, .. }) => path == other,
+            (ListenAddress::Network(address), ListenAddress::Network(other)) => address == other && address.port() != 0,
+            (ListenAddress::Unix { path, .. }, ListenAddress::Unix { path: other, .. }) => path == other,
             _ => false,
         }
     }
 
-    fn is_same(&self, other: &Place) -> bool {
-        self == other || self.is_taken_over_by(other)
+    fn is_same(&self, other: &ListenAddress) -> bool {
+        self == other || self.can_be_reused_for(other)
     }
 }
 
-impl Listen {
+impl ListenerConfig {
     /// Whether it is the same listener, perhaps by other rules: whoever has come by it may stay.
-    pub(crate) fn is_same(&self, other: &Listen) -> bool {
+    pub(crate) fn is_same(&self, other: &ListenerConfig) -> bool {
         self.name == other.name
             && self.place.is_same(&other.place)
             && self.tls.is_some() == other.tls.is_some()
@@ -173,12 +173,12 @@ impl Listen {
 impl Socket {
     /// # Errors
     /// Those of the system.
-    pub(crate) fn bind(place: &Place) -> io::Result<Socket> {
+    pub(crate) fn bind(place: &ListenAddress) -> io::Result<Socket> {
         match place {
-            Place::Network(address) => {
+            ListenAddress::Network(address) => {
                 TcpListener::bind(*address).and_then(|socket| prepare(&socket).map(|()| socket)).map(Socket::Tcp)
             }
-            Place::Unix { path, mode } => LocalListener::bind(path, *mode).map(Socket::Local),
+            ListenAddress::Unix { path, mode } => LocalListener::bind(path, *mode).map(Socket::Local),
         }
     }
 
@@ -196,39 +196,43 @@ impl Socket {
 
 /// A listener that is to be there, and where its socket is.
 #[derive(Debug)]
-pub(crate) struct Placed {
-    from: SocketFrom,
-    tls: Option<Arc<Server>>,
-    rules: Option<Arc<Rules>>,
-    gate: Arc<Gate>,
+pub(crate) struct PlannedListener {
+    from: SocketSource,
+    tls: Option<Arc<TlsServer>>,
+    config: Option<Arc<WebSocketConfig>>,
+    accept_limiter: Arc<AcceptLimiter>,
     ack_level: AckLevel,
 }
 
 /// Where a socket is.
 #[derive(Debug)]
-pub(crate) enum SocketFrom {
+pub(crate) enum SocketSource {
     /// It is that of the listener with this number.
-    Held(usize),
+    Existing(usize),
     New(Socket),
 }
 
-impl Placed {
-    pub(crate) fn new(listen: &Listen, gate: Arc<Gate>, from: SocketFrom) -> Placed {
-        let rules = listen.websocket.clone().map(Arc::new);
-        Placed { from, tls: listen.tls.clone(), rules, gate, ack_level: listen.ack_level }
+impl PlannedListener {
+    pub(crate) fn new(
+        listen: &ListenerConfig,
+        accept_limiter: Arc<AcceptLimiter>,
+        from: SocketSource,
+    ) -> PlannedListener {
+        let config = listen.websocket.clone().map(Arc::new);
+        PlannedListener { from, tls: listen.tls.clone(), config, accept_limiter, ack_level: listen.ack_level }
     }
 
     /// The listeners, with sockets of those of before where they are meant. The others of before are closed.
-    pub(crate) fn take_all(placed: Vec<Placed>, before: Vec<Listener>) -> Vec<Listener> {
+    pub(crate) fn take_all(planned: Vec<PlannedListener>, before: Vec<Listener>) -> Vec<Listener> {
         let mut sockets: Vec<Option<Socket>> = before.into_iter().map(|listener| Some(listener.socket)).collect();
-        let listener = |Placed { from, tls, rules, gate, ack_level }| {
+        let listener = |PlannedListener { from, tls, config, accept_limiter, ack_level }| {
             let socket = match from {
-                SocketFrom::Held(at) => sockets.get_mut(at)?.take()?,
-                SocketFrom::New(socket) => socket,
+                SocketSource::Existing(at) => sockets.get_mut(at)?.take()?,
+                SocketSource::New(socket) => socket,
             };
-            Some(Listener { socket, tls, rules, gate, ack_level })
+            Some(Listener { socket, tls, config, accept_limiter, ack_level })
         };
-        placed.into_iter().filter_map(listener).collect()
+        planned.into_iter().filter_map(listener).collect()
     }
 }
 
@@ -257,11 +261,11 @@ impl Listener {
     /// What stands between a new connection and MQTT.
     ///
     /// # Errors
-    /// Those of [`Server::accept`].
-    pub(crate) fn layers(&self) -> Result<Option<Box<Layers>>, Failure> {
+    /// Those of [`TlsServer::accept`].
+    pub(crate) fn layers(&self) -> Result<Option<Box<Layers>>, TlsError> {
         let tls = self.tls.as_ref().map(|server| server.accept()).transpose()?;
-        let awaits_header = self.gate.is_for_proxies().then(|| self.gate.clone());
-        Ok(Layers::new(awaits_header, tls, self.rules.clone().map(WebSocket::new)))
+        let awaits_proxy_header = self.accept_limiter.expects_proxy_header().then(|| self.accept_limiter.clone());
+        Ok(Layers::new(awaits_proxy_header, tls, self.config.clone().map(WebSocket::new)))
     }
 }
 
@@ -287,16 +291,16 @@ fn prepare(_: &TcpListener) -> io::Result<()> {
 /// Descriptor kept free so that a connection can be accepted and closed when there are no others: left in the queue it
 /// would be reported for ever and the client would wait.
 #[derive(Debug)]
-pub(crate) struct Reserve(Option<File>);
+pub(crate) struct ReserveDescriptor(Option<File>);
 
-impl Reserve {
-    pub(crate) fn new() -> Reserve {
-        Reserve(File::open("/dev/null").ok())
+impl ReserveDescriptor {
+    pub(crate) fn new() -> ReserveDescriptor {
+        ReserveDescriptor(File::open("/dev/null").ok())
     }
 }
 
 /// What became of an attempt to accept.
-pub(crate) enum Accepted {
+pub(crate) enum AcceptResult {
     Connection(TcpStream, Peer),
     /// A connection was closed at once for want of descriptors.
     Refused,
@@ -304,11 +308,11 @@ pub(crate) enum Accepted {
     None,
 }
 
-pub(crate) fn accept(listener: &Listener, reserve: &mut Reserve) -> io::Result<Accepted> {
+pub(crate) fn accept(listener: &Listener, reserve: &mut ReserveDescriptor) -> io::Result<AcceptResult> {
     loop {
         return match listener.accept_once() {
-            Ok((stream, peer)) => Ok(Accepted::Connection(stream, peer)),
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(Accepted::None),
+            Ok((stream, peer)) => Ok(AcceptResult::Connection(stream, peer)),
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(AcceptResult::None),
             Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
             // The peer gave up while it waited.
             Err(error) if error.kind() == io::ErrorKind::ConnectionAborted => continue,
@@ -316,7 +320,7 @@ pub(crate) fn accept(listener: &Listener, reserve: &mut Reserve) -> io::Result<A
                 reserve.0 = None;
                 let refused = listener.accept_once().is_ok();
                 reserve.0 = File::open("/dev/null").ok();
-                if refused { Ok(Accepted::Refused) } else { Err(error) }
+                if refused { Ok(AcceptResult::Refused) } else { Err(error) }
             }
             Err(error) => Err(error),
         };

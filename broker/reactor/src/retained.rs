@@ -7,9 +7,9 @@ use tautwire_engine::{
     AdminQuery, FetchedMessage, PublishConfirm, RemovalResult, RetainedPage, RetainedQuery, TopicLevels, TopicsQuery,
 };
 
+use crate::admin_queries::{self, QueryDeadline, QueryError};
 use crate::broker::Control;
-use crate::inbox::{Inbox, Order, PublishError};
-use crate::surveys::{self, AskError, Patience};
+use crate::inbox::{Command, Inbox, PublishError};
 
 /// Time before a removal goes on that a thread or the log had no room for.
 const REMOVAL_PAUSE: Duration = Duration::from_millis(2);
@@ -19,24 +19,28 @@ impl Control {
     ///
     /// # Errors
     /// There was no answer.
-    pub fn retained_messages(&self, query: RetainedQuery, patience: Patience<'_>) -> Result<RetainedPage, AskError> {
-        surveys::ask(self.inbox_for_walks(), |reply| AdminQuery::Retained(query, reply), patience)
+    pub fn retained_messages(
+        &self,
+        query: RetainedQuery,
+        patience: QueryDeadline<'_>,
+    ) -> Result<RetainedPage, QueryError> {
+        admin_queries::ask(self.inbox_for_scans(), |reply| AdminQuery::Retained(query, reply), patience)
     }
 
     /// The message that a topic retains.
     ///
     /// # Errors
     /// There was no answer.
-    pub fn retained_message(&self, topic: &str, patience: Patience<'_>) -> Result<FetchedMessage, AskError> {
-        surveys::ask(self.inbox_for_walks(), |reply| AdminQuery::RetainedMessage(topic.into(), reply), patience)
+    pub fn retained_message(&self, topic: &str, patience: QueryDeadline<'_>) -> Result<FetchedMessage, QueryError> {
+        admin_queries::ask(self.inbox_for_scans(), |reply| AdminQuery::RetainedMessage(topic.into(), reply), patience)
     }
 
     /// Levels of the tree of topics with retained messages.
     ///
     /// # Errors
     /// There was no answer.
-    pub fn topics(&self, query: TopicsQuery, patience: Patience<'_>) -> Result<TopicLevels, AskError> {
-        surveys::ask(self.inbox_for_walks(), |reply| AdminQuery::Topics(query, reply), patience)
+    pub fn topics(&self, query: TopicsQuery, patience: QueryDeadline<'_>) -> Result<TopicLevels, QueryError> {
+        admin_queries::ask(self.inbox_for_scans(), |reply| AdminQuery::Topics(query, reply), patience)
     }
 
     /// Removes the retained messages that a filter covers, as if somebody had published an empty message to each topic. Comes back once the
@@ -50,7 +54,8 @@ impl Control {
         let inbox = &self.inboxes[0];
         let mut total = RemovalResult::default();
         loop {
-            let asked = surveys::ask(inbox, |reply| AdminQuery::RemoveRetained(filter.into(), reply), left().into());
+            let asked =
+                admin_queries::ask(inbox, |reply| AdminQuery::RemoveRetained(filter.into(), reply), left().into());
             let RemovalResult { removed, refused, has_more, promise } = asked.map_err(of_removal)?;
             let promise = PublishConfirm::both(total.promise, promise);
             total = RemovalResult { removed: total.removed + removed, refused, has_more, promise };
@@ -63,21 +68,21 @@ impl Control {
             }
         }
         if let Some(promise) = total.promise {
-            inbox.ask(|answer| Order::Keep(promise, answer), left())??;
+            inbox.request(|answer| Command::WaitDurable(promise, answer), left())??;
         }
         Ok(total)
     }
 
     /// That of the shard which looks for all: not the one that lets newcomers in, where there is another.
-    fn inbox_for_walks(&self) -> &Inbox {
+    fn inbox_for_scans(&self) -> &Inbox {
         &self.inboxes[self.inboxes.len() - 1]
     }
 }
 
-fn of_removal(error: AskError) -> PublishError {
+fn of_removal(error: QueryError) -> PublishError {
     match error {
-        AskError::Busy => PublishError::Busy,
-        AskError::Stopping => PublishError::Stopping,
-        AskError::Unanswered => PublishError::Unanswered,
+        QueryError::Busy => PublishError::Busy,
+        QueryError::Stopping => PublishError::Stopping,
+        QueryError::Timeout => PublishError::Timeout,
     }
 }

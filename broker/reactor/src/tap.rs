@@ -7,45 +7,45 @@ use tautwire_engine::{ConfigSnapshot, Tap, Tracer};
 use crate::broker::Control;
 
 /// Somebody watches until this is dropped.
-pub struct Watching {
+pub struct TapGuard {
     control: Control,
     tap: Arc<Tap>,
 }
 
-impl std::fmt::Debug for Watching {
+impl std::fmt::Debug for TapGuard {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Watching").field("tap", &self.tap).finish_non_exhaustive()
     }
 }
 
-impl Watching {
+impl TapGuard {
     /// What was asked for.
     pub fn tap(&self) -> &Tap {
         &self.tap
     }
 }
 
-impl Drop for Watching {
+impl Drop for TapGuard {
     fn drop(&mut self) {
         let without = |config: &mut ConfigSnapshot| {
             config.taps = config.taps.iter().filter(|other| !Arc::ptr_eq(other, &self.tap)).cloned().collect();
         };
-        self.control.change_regime(without);
+        self.control.change_config(without);
     }
 }
 
 impl Control {
     /// From now on messages are followed as `tracer` says, or not at all.
     pub fn trace(&self, tracer: Option<Arc<Tracer>>) {
-        self.change_regime(|config| config.tracer = tracer);
+        self.change_config(|config| config.tracer = tracer);
     }
 
     /// Shows what is published to `tap`, until the value given is dropped. What is published after this has returned is shown, unless a thread
-    /// is held up for longer than [`TAKEN_ON_MAX`](crate::TAKEN_ON_MAX).
-    pub fn watch(&self, tap: Tap) -> Watching {
+    /// is held up for longer than [`CONFIG_APPLY_TIMEOUT`](crate::CONFIG_APPLY_TIMEOUT).
+    pub fn watch(&self, tap: Tap) -> TapGuard {
         let tap = Arc::new(tap);
         let all = tap.clone();
-        self.change_regime(|config| config.taps = config.taps.iter().cloned().chain([all]).collect());
-        Watching { control: self.clone(), tap }
+        self.change_config(|config| config.taps = config.taps.iter().cloned().chain([all]).collect());
+        TapGuard { control: self.clone(), tap }
     }
 }

@@ -10,32 +10,32 @@ use mio::{Events, Poll, Token};
 use tautwire_engine::{NextTurn, Shard, turn};
 use tautwire_session::Journal;
 
-use crate::alarm::Alarm;
-use crate::bell::Bell;
+use crate::acceptor::Acceptor;
+use crate::authenticator::Authenticator;
 use crate::clock::Clock;
 use crate::cluster::ClusterThread;
 use crate::connections::{Connections, id_of};
-use crate::door::Door;
-use crate::doorkeeper::Doorkeeper;
-use crate::host::Host;
-use crate::inbox::Orders;
+use crate::deadline_timer::DeadlineTimer;
+use crate::inbox::Commands;
 use crate::listener::Listener;
-use crate::ways::Ways;
+use crate::reactor_io::ReactorIo;
+use crate::shard_channels::ShardChannels;
+use crate::waker::Waker;
 
 /// Events taken from the kernel at a time.
 const EVENTS_MAX: usize = 256;
 
-pub(crate) const BELL: Token = Token(usize::MAX);
-const ALARM: Token = Token(usize::MAX - 1);
-const TICK: Token = Token(usize::MAX - 2);
+pub(crate) const WAKER_TOKEN: Token = Token(usize::MAX);
+const TIMER_TOKEN: Token = Token(usize::MAX - 1);
+const SHORT_TIMER_TOKEN: Token = Token(usize::MAX - 2);
 const FIRST_LISTENER: usize = usize::MAX - 1024;
 
 /// One thread's state.
 pub(crate) struct Worker<J: Journal> {
     poll: Poll,
     shard: Shard<J>,
-    host: Host,
-    alarm: Alarm,
+    io: ReactorIo,
+    deadline_timer: DeadlineTimer,
     clock: Clock,
     now_ms: u64,
     /// Told when the thread has nothing to do for the first time.
@@ -43,51 +43,51 @@ pub(crate) struct Worker<J: Journal> {
 }
 
 /// What a thread is given to work with.
-pub(crate) struct Equipment<S> {
+pub(crate) struct WorkerParts<S> {
     pub(crate) poll: Poll,
     pub(crate) shard: S,
     pub(crate) listeners: Vec<Listener>,
-    pub(crate) ways: Ways,
-    pub(crate) bell: Arc<Bell>,
+    pub(crate) shard_channels: ShardChannels,
+    pub(crate) waker: Arc<Waker>,
     pub(crate) stop: Arc<AtomicBool>,
-    pub(crate) orders: Orders,
+    pub(crate) commands: Commands,
     pub(crate) clock: Clock,
     pub(crate) tls_handshakes: Arc<AtomicUsize>,
-    pub(crate) doorkeeper: Option<Arc<dyn Doorkeeper>>,
+    pub(crate) authenticator: Option<Arc<dyn Authenticator>>,
     /// The thread of the cluster, where the broker is one of several.
     pub(crate) cluster: Option<Arc<dyn ClusterThread>>,
     /// Told when the thread has nothing to do for the first time.
     pub(crate) settled: Sender<()>,
 }
 
-impl Equipment<()> {
+impl WorkerParts<()> {
     /// The same, with a shard.
-    pub(crate) fn with<S>(self, shard: S) -> Equipment<S> {
-        let Equipment {
+    pub(crate) fn with<S>(self, shard: S) -> WorkerParts<S> {
+        let WorkerParts {
             poll,
             listeners,
-            ways,
-            bell,
+            shard_channels,
+            waker,
             stop,
-            orders,
+            commands,
             clock,
             tls_handshakes,
-            doorkeeper,
+            authenticator,
             cluster,
             settled,
             ..
         } = self;
-        Equipment {
+        WorkerParts {
             poll,
             shard,
             listeners,
-            ways,
-            bell,
+            shard_channels,
+            waker,
             stop,
-            orders,
+            commands,
             clock,
             tls_handshakes,
-            doorkeeper,
+            authenticator,
             cluster,
             settled,
         }
@@ -95,26 +95,27 @@ impl Equipment<()> {
 }
 
 impl<J: Journal> Worker<J> {
-    pub(crate) fn new(equipment: Equipment<Shard<J>>) -> io::Result<Worker<J>> {
-        let Equipment {
+    pub(crate) fn new(parts: WorkerParts<Shard<J>>) -> io::Result<Worker<J>> {
+        let WorkerParts {
             poll,
             shard,
             listeners,
-            ways,
-            bell,
+            shard_channels,
+            waker,
             stop,
-            orders,
+            commands,
             clock,
             tls_handshakes,
-            doorkeeper,
+            authenticator,
             cluster,
             settled,
-        } = equipment;
-        let alarm = Alarm::new(poll.registry(), ALARM)?;
-        let door = Door::new(listeners, poll.registry().try_clone()?, FIRST_LISTENER, TICK, doorkeeper)?;
+        } = parts;
+        let deadline_timer = DeadlineTimer::new(poll.registry(), TIMER_TOKEN)?;
+        let acceptor =
+            Acceptor::new(listeners, poll.registry().try_clone()?, FIRST_LISTENER, SHORT_TIMER_TOKEN, authenticator)?;
         let connections = Connections::new(poll.registry().try_clone()?, tls_handshakes, clock);
-        let host = Host::new(connections, door, ways, bell, stop, orders, cluster);
-        Ok(Worker { poll, shard, host, alarm, clock, now_ms: clock.now_ms(), settled: Some(settled) })
+        let io = ReactorIo::new(connections, acceptor, shard_channels, waker, stop, commands, cluster);
+        Ok(Worker { poll, shard, io, deadline_timer, clock, now_ms: clock.now_ms(), settled: Some(settled) })
     }
 
     /// Runs until told to stop, and then until every connection is closed.
@@ -123,7 +124,7 @@ impl<J: Journal> Worker<J> {
     /// Those of waiting for events, which leave nothing to go on with.
     pub(crate) fn run(mut self) -> io::Result<()> {
         let mut events = Events::with_capacity(EVENTS_MAX);
-        while !self.host.stop.load(Ordering::Relaxed) {
+        while !self.io.stop.load(Ordering::Relaxed) {
             let rest = self.turn(&events);
             if rest != NextTurn::Busy
                 && let Some(settled) = self.settled.take()
@@ -133,7 +134,7 @@ impl<J: Journal> Worker<J> {
             }
             self.wait(&mut events, rest)?;
         }
-        self.wind_down(events)
+        self.shut_down(events)
     }
 
     fn turn(&mut self, events: &Events) -> NextTurn {
@@ -141,26 +142,26 @@ impl<J: Journal> Worker<J> {
         self.now_ms = now.ms;
         for event in events {
             match event.token() {
-                BELL | ALARM => {}
-                TICK => self.host.door.tick(self.now_ms),
+                WAKER_TOKEN | TIMER_TOKEN => {}
+                SHORT_TIMER_TOKEN => self.io.acceptor.on_timer(self.now_ms),
                 Token(listener) if listener >= FIRST_LISTENER => {
-                    self.host.door.knock(listener - FIRST_LISTENER, self.now_ms);
+                    self.io.acceptor.set_ready(listener - FIRST_LISTENER, self.now_ms);
                 }
-                token => self.host.connections.note(id_of(token), event),
+                token => self.io.connections.record_event(id_of(token), event),
             }
         }
-        self.host.begin_turn(now);
-        turn(&mut self.shard, &mut self.host, self.now_ms)
+        self.io.begin_turn(now);
+        turn(&mut self.shard, &mut self.io, self.now_ms)
     }
 
     /// Waits for events, for the bell or for what is due.
     fn wait(&mut self, events: &mut Events, rest: NextTurn) -> io::Result<()> {
         let timeout = match rest {
             NextTurn::Busy => Some(Duration::ZERO),
-            NextTurn::Until(at_ms) => self.alarm.set(at_ms, self.now_ms)?,
+            NextTurn::Until(at_ms) => self.deadline_timer.set(at_ms, self.now_ms)?,
         };
         let result = self.poll.poll(events, timeout);
-        self.host.bell.after_sleep();
+        self.io.waker.after_sleep();
         match result {
             Err(error) if error.kind() != io::ErrorKind::Interrupted => Err(error),
             _ => Ok(()),
@@ -168,17 +169,17 @@ impl<J: Journal> Worker<J> {
     }
 
     /// Says goodbye to everybody and closes what is left.
-    fn wind_down(mut self, mut events: Events) -> io::Result<()> {
-        self.host.connections.stop();
+    fn shut_down(mut self, mut events: Events) -> io::Result<()> {
+        self.io.connections.stop();
         // What came with the word to stop does not come again.
         let _ = self.turn(&events);
-        self.host.orders = None;
-        self.host.door.close();
+        self.io.commands = None;
+        self.io.acceptor.close();
         self.shard.shut_down(self.now_ms);
         events.clear();
         let mut rest = self.turn(&events);
         // Every socket is being drained now, which has an end.
-        while !self.host.connections.is_empty() {
+        while !self.io.connections.is_empty() {
             self.wait(&mut events, rest)?;
             rest = self.turn(&events);
         }

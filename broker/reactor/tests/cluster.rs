@@ -14,7 +14,8 @@ use tautwire_cluster::record::{Body, Group, Place, Publisher};
 use tautwire_cluster::{Decision, Sequence};
 use tautwire_engine::{ClusterEvent, ClusterRequest, ClusterSettings, Settings};
 use tautwire_reactor::{
-    Broker, ClusterMail, ClusterSeat, ClusterThread, DataDirectory, Entrance, Listen, OnDamage, StartError,
+    AcceptOptions, Broker, ClusterOptions, ClusterSender, ClusterThread, DataDirectory, ListenerConfig, OnDamage,
+    StartError,
 };
 use tautwire_router::{RetainedLimits, ShardIndex};
 use tautwire_session::AckLevel;
@@ -26,7 +27,7 @@ const RETAINED: RetainedLimits = RetainedLimits { messages: 10, bytes: 10_000 };
 
 #[derive(Debug, Default)]
 struct Granting {
-    mail: Mutex<Option<ClusterMail>>,
+    mail: Mutex<Option<ClusterSender>>,
     homes: Mutex<HashMap<ClientKey, ShardIndex>>,
     groups: AtomicU64,
     left: AtomicU64,
@@ -37,17 +38,17 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Granting {
-    fn begin(&self, mail: ClusterMail) {
+    fn begin(&self, mail: ClusterSender) {
         let next = [Place { sequence: Sequence(1), index: 0 }; PARTITIONS as usize];
         for shard in 0..mail.shards() {
-            mail.tell(ShardIndex(shard as u8), ClusterEvent::Began { next, state_max_bytes: usize::MAX });
-            mail.tell(ShardIndex(shard as u8), ClusterEvent::Decided(Decision::Resumed));
+            mail.send(ShardIndex(shard as u8), ClusterEvent::Began { next, state_max_bytes: usize::MAX });
+            mail.send(ShardIndex(shard as u8), ClusterEvent::Decided(Decision::Resumed));
         }
         *lock(&self.mail) = Some(mail);
     }
 
-    fn grant(&self, mail: &ClusterMail, shard: ShardIndex, request: ClusterRequest) {
-        let decided = |decision| mail.tell(shard, ClusterEvent::Decided(decision));
+    fn grant(&self, mail: &ClusterSender, shard: ShardIndex, request: ClusterRequest) {
+        let decided = |decision| mail.send(shard, ClusterEvent::Decided(decision));
         match request {
             ClusterRequest::Claim { ticket, name, .. } => {
                 let client = SEED.client(&name);
@@ -69,7 +70,7 @@ impl Granting {
                 let span = Arc::new(Span { partition, from: sequence, until, groups, lost: 0 });
                 for shard in 0..mail.shards() {
                     let arrived = Decision::Arrived(span.clone());
-                    mail.tell(ShardIndex(shard as u8), ClusterEvent::Decided(arrived));
+                    mail.send(ShardIndex(shard as u8), ClusterEvent::Decided(arrived));
                 }
                 decided(Decision::Stored { client, ticket });
             }
@@ -122,12 +123,12 @@ fn expect(stream: &mut TcpStream, bytes: &[u8]) {
 #[test]
 fn clients_are_claimed_and_messages_come_by_the_log() {
     let thread = Arc::new(Granting::default());
-    let listens = [Listen::plain(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)), AckLevel::default())];
-    let seat = ClusterSeat { seed: SEED, settings: ClusterSettings::default(), thread: thread.clone() };
-    let entrance = Entrance { cluster: Some(seat), ..Entrance::open(&listens) };
+    let listener_configs = [ListenerConfig::plain(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)), AckLevel::default())];
+    let seat = ClusterOptions { seed: SEED, settings: ClusterSettings::default(), thread: thread.clone() };
+    let entrance = AcceptOptions { cluster: Some(seat), ..AcceptOptions::open(&listener_configs) };
     let settings = Settings { sys_interval_s: 0, ..Settings::default() };
     let broker = Broker::start(settings, RETAINED, Arc::default(), entrance, 2, None).expect("it starts");
-    thread.begin(broker.control().cluster_mail());
+    thread.begin(broker.control().cluster_sender());
     let mut clients: Vec<_> = (0..4).map(|number| connect(&broker, &format!("client-{number}"))).collect();
     for client in &mut clients {
         client.write_all(&[0x82, 6, 0, 1, 0, 1, b't', 1]).expect("SUBSCRIBE is sent");
@@ -144,10 +145,10 @@ fn clients_are_claimed_and_messages_come_by_the_log() {
 
 #[test]
 fn a_broker_of_a_cluster_has_no_data_directory() {
-    let listens = [];
+    let listener_configs = [];
     let thread = Arc::new(Granting::default());
-    let seat = ClusterSeat { seed: SEED, settings: ClusterSettings::default(), thread };
-    let entrance = Entrance { cluster: Some(seat), ..Entrance::open(&listens) };
+    let seat = ClusterOptions { seed: SEED, settings: ClusterSettings::default(), thread };
+    let entrance = AcceptOptions { cluster: Some(seat), ..AcceptOptions::open(&listener_configs) };
     let path = std::env::temp_dir();
     let data = DataDirectory { path: &path, on_damage: OnDamage::Refuse, limit_bytes: None, lock: None };
     let started = Broker::start(Settings::default(), RETAINED, Arc::default(), entrance, 1, Some(data));

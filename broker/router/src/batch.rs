@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use tautwire_memory::{Charge, Kind, Ledger};
-use tautwire_message::{Forms, Message, MessageId, MessageRef};
+use tautwire_memory::{Charge, Kind, MemoryLedger};
+use tautwire_message::{Message, MessageId, MessageRef, Transcodings};
 use tautwire_session::PendingMessage;
 
 use crate::share::SessionKey;
@@ -20,7 +20,7 @@ pub struct Batch {
     shared_bytes: usize,
     read_at_us: u64,
     /// The number of the first entry that has one; each further one has the next.
-    first_handed: u64,
+    first_forwarded: u64,
     charge: Charge,
 }
 
@@ -34,16 +34,16 @@ pub struct BatchSize {
 #[derive(Debug)]
 struct Item {
     content: Content,
-    is_handed: bool,
+    is_forwarded: bool,
 }
 
 #[derive(Debug)]
 enum Content {
     Copied { end: u32, generation: u64 },
     Shared { message: Message, generation: u64 },
-    WithForms(Box<(Message, u64, Arc<Forms>)>),
+    WithTranscodings(Box<(Message, u64, Arc<Transcodings>)>),
     Share(Box<(ShareReceiver, PendingMessage)>),
-    News(Box<MemberNews>),
+    Update(Box<MemberUpdate>),
 }
 
 /// Where a message of a shared subscription goes on another shard.
@@ -64,18 +64,18 @@ pub enum ShareReceiver {
 
 /// What the shard with the queue of a shared subscription, or in a cluster its home, is told by the shard of a member.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct MemberNews {
+pub struct MemberUpdate {
     /// The shared subscription, whole.
     pub share: Arc<str>,
     /// The member.
     pub member: SessionKey,
     /// What has become of it.
-    pub news: GroupNews,
+    pub update: GroupUpdate,
 }
 
-/// See [`MemberNews`].
+/// See [`MemberUpdate`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum GroupNews {
+pub enum GroupUpdate {
     /// It takes messages from now on, or has left.
     Ready,
     /// It is done with this message.
@@ -88,14 +88,14 @@ pub enum GroupNews {
 #[derive(Debug)]
 pub struct Entry<'a> {
     /// What it brings.
-    pub content: Parcel<'a>,
+    pub content: BatchPayload<'a>,
     /// Its number among all that the sending shard has written down for this one, if it is one of those.
-    pub handed: Option<u64>,
+    pub forwarded: Option<u64>,
 }
 
 /// What an entry of a batch brings.
 #[derive(Debug)]
-pub enum Parcel<'a> {
+pub enum BatchPayload<'a> {
     /// A message for all subscriptions of the shard that match and are not younger than `generation`.
     Route {
         /// The message.
@@ -103,32 +103,32 @@ pub enum Parcel<'a> {
         /// The exchange's generation when the message was published.
         generation: u64,
         /// Its other formats, which all shards share.
-        forms: Option<&'a Arc<Forms>>,
+        transcodings: Option<&'a Arc<Transcodings>>,
     },
     /// A message of a shared subscription, and for whom.
     Share(&'a ShareReceiver, &'a PendingMessage),
     /// What has become of a member, for the shard with the queue of its shared subscription, or in a cluster its home.
-    News(&'a MemberNews),
+    Update(&'a MemberUpdate),
 }
 
 impl Batch {
     /// An empty batch with room for what one like `earlier` holds, in the ledger of the sending shard. `read_at_us` is when the first of
     /// its messages was read from its publisher, by a clock of all shards.
-    pub fn like(earlier: &BatchSize, read_at_us: u64, ledger: &Arc<Ledger>) -> Batch {
+    pub fn with_size_of(earlier: &BatchSize, read_at_us: u64, ledger: &Arc<MemoryLedger>) -> Batch {
         let mut batch = Batch {
             bytes: Vec::with_capacity(earlier.bytes),
             entries: Vec::with_capacity(earlier.entries),
             shared_bytes: 0,
             read_at_us,
-            first_handed: 0,
+            first_forwarded: 0,
             charge: Charge::new(ledger, Kind::Transit),
         };
-        batch.weigh();
+        batch.update_charge();
         batch
     }
 
     /// Enters what the batch takes itself. Messages that it refers to stand in the ledger already.
-    fn weigh(&mut self) {
+    fn update_charge(&mut self) {
         self.charge.set(size_of::<Batch>() + self.bytes.capacity() + self.entries.capacity() * size_of::<Item>());
     }
 
@@ -143,22 +143,22 @@ impl Batch {
         BatchSize { bytes: self.bytes.len(), entries: self.entries.len() }
     }
 
-    /// Adds a message for the subscriptions of the receiving shard; with `forms`, if some of them may want another format.
-    /// `keep` gives the message as one allocation, where it is not to be copied. `handed`: see [`Entry::handed`].
+    /// Adds a message for the subscriptions of the receiving shard; with `transcodings`, if some of them may want another format.
+    /// `keep` gives the message as one allocation, where it is not to be copied. `forwarded`: see [`Entry::forwarded`].
     pub fn push_route(
         &mut self,
         message: &MessageRef<'_>,
         keep: impl FnOnce() -> Message,
         generation: u64,
-        forms: Option<&Arc<Forms>>,
-        handed: Option<u64>,
+        transcodings: Option<&Arc<Transcodings>>,
+        forwarded: Option<u64>,
     ) {
         let capacities = (self.bytes.capacity(), self.entries.capacity());
         let copied_end = self.bytes.len() + message.stored_bytes();
-        let content = if let Some(forms) = forms {
+        let content = if let Some(transcodings) = transcodings {
             let message = keep();
-            self.shared_bytes += message.kept_bytes();
-            Content::WithForms(Box::new((message, generation, forms.clone())))
+            self.shared_bytes += message.allocated_bytes();
+            Content::WithTranscodings(Box::new((message, generation, transcodings.clone())))
         } else if message.stored_bytes() <= COPIED_MAX_BYTES
             && let Ok(end) = u32::try_from(copied_end)
         {
@@ -166,36 +166,36 @@ impl Batch {
             Content::Copied { end, generation }
         } else {
             let message = keep();
-            self.shared_bytes += message.kept_bytes();
+            self.shared_bytes += message.allocated_bytes();
             Content::Shared { message, generation }
         };
-        self.push(content, handed);
+        self.push(content, forwarded);
         if capacities != (self.bytes.capacity(), self.entries.capacity()) {
-            self.weigh();
+            self.update_charge();
         }
     }
 
-    /// Adds a message of a shared subscription. `handed`: see [`Entry::handed`].
-    pub fn push_share(&mut self, receiver: ShareReceiver, delivery: PendingMessage, handed: Option<u64>) {
+    /// Adds a message of a shared subscription. `forwarded`: see [`Entry::forwarded`].
+    pub fn push_share(&mut self, receiver: ShareReceiver, delivery: PendingMessage, forwarded: Option<u64>) {
         self.shared_bytes += delivery.counted_bytes();
-        self.push(Content::Share(Box::new((receiver, delivery))), handed);
-        self.weigh();
+        self.push(Content::Share(Box::new((receiver, delivery))), forwarded);
+        self.update_charge();
     }
 
     /// Adds what has become of a member of a shared subscription.
-    pub fn push_news(&mut self, news: MemberNews) {
-        self.shared_bytes += size_of::<MemberNews>();
-        self.push(Content::News(Box::new(news)), None);
-        self.weigh();
+    pub fn push_update(&mut self, update: MemberUpdate) {
+        self.shared_bytes += size_of::<MemberUpdate>();
+        self.push(Content::Update(Box::new(update)), None);
+        self.update_charge();
     }
 
-    fn push(&mut self, content: Content, handed: Option<u64>) {
-        if let Some(number) = handed
-            && self.first_handed == 0
+    fn push(&mut self, content: Content, forwarded: Option<u64>) {
+        if let Some(number) = forwarded
+            && self.first_forwarded == 0
         {
-            self.first_handed = number;
+            self.first_forwarded = number;
         }
-        self.entries.push(Item { content, is_handed: handed.is_some() });
+        self.entries.push(Item { content, is_forwarded: forwarded.is_some() });
     }
 
     /// Whether nothing is in it.
@@ -215,28 +215,36 @@ impl Batch {
 
     /// The entries in order.
     pub fn entries(&self) -> impl Iterator<Item = Entry<'_>> {
-        let (mut start, mut next_handed) = (0, self.first_handed);
+        let (mut start, mut next_handed) = (0, self.first_forwarded);
         self.entries.iter().map(move |item| {
-            let handed = item.is_handed.then_some(next_handed);
-            next_handed += u64::from(item.is_handed);
+            let forwarded = item.is_forwarded.then_some(next_handed);
+            next_handed += u64::from(item.is_forwarded);
             let content = match &item.content {
                 Content::Copied { end, generation } => {
                     let end = *end as usize;
                     let stored = &self.bytes[start..end];
                     start = end;
-                    Parcel::Route { message: MessageRef::from_stored(stored), generation: *generation, forms: None }
+                    BatchPayload::Route {
+                        message: MessageRef::from_stored(stored),
+                        generation: *generation,
+                        transcodings: None,
+                    }
                 }
                 Content::Shared { message, generation } => {
-                    Parcel::Route { message: message.as_ref(), generation: *generation, forms: None }
+                    BatchPayload::Route { message: message.as_ref(), generation: *generation, transcodings: None }
                 }
-                Content::WithForms(item) => {
-                    let (message, generation, forms) = &**item;
-                    Parcel::Route { message: message.as_ref(), generation: *generation, forms: Some(forms) }
+                Content::WithTranscodings(item) => {
+                    let (message, generation, transcodings) = &**item;
+                    BatchPayload::Route {
+                        message: message.as_ref(),
+                        generation: *generation,
+                        transcodings: Some(transcodings),
+                    }
                 }
-                Content::Share(share) => Parcel::Share(&share.0, &share.1),
-                Content::News(news) => Parcel::News(news),
+                Content::Share(share) => BatchPayload::Share(&share.0, &share.1),
+                Content::Update(update) => BatchPayload::Update(update),
             };
-            Entry { content, handed }
+            Entry { content, forwarded }
         })
     }
 }
@@ -260,18 +268,24 @@ mod tests {
             expires_at_ms: None,
         };
         let payloads: [&[u8]; 4] = [b"x", &large, b"", b"yz"];
-        let ledger = Arc::new(Ledger::default());
-        let mut batch = Batch::like(&BatchSize::default(), 0, &ledger);
+        let ledger = Arc::new(MemoryLedger::default());
+        let mut batch = Batch::with_size_of(&BatchSize::default(), 0, &ledger);
         for (at, payload) in payloads.iter().enumerate() {
-            let forms = (at == 3).then(Arc::<Forms>::default);
-            let handed = [None, Some(7), None, Some(8)][at];
-            batch.push_route(&parts(payload), || parts(payload).to_message(), at as u64, forms.as_ref(), handed);
+            let transcodings = (at == 3).then(Arc::<Transcodings>::default);
+            let forwarded = [None, Some(7), None, Some(8)][at];
+            batch.push_route(
+                &parts(payload),
+                || parts(payload).to_message(),
+                at as u64,
+                transcodings.as_ref(),
+                forwarded,
+            );
         }
         assert_eq!(batch.len(), 4);
         for (at, entry) in batch.entries().enumerate() {
-            let Parcel::Route { message, generation, forms } = entry.content else { panic!("a route") };
-            assert_eq!(entry.handed, [None, Some(7), None, Some(8)][at]);
-            assert_eq!(forms.is_some(), at == 3);
+            let BatchPayload::Route { message, generation, transcodings } = entry.content else { panic!("a route") };
+            assert_eq!(entry.forwarded, [None, Some(7), None, Some(8)][at]);
+            assert_eq!(transcodings.is_some(), at == 3);
             assert_eq!(message, parts(payloads[at]));
             assert_eq!(generation, at as u64);
         }

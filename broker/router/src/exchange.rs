@@ -3,15 +3,15 @@
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
-use tautwire_message::{Body, Cold, Message, MessageRef};
+use tautwire_message::{Body, Message, MessageRef, Spilled};
 
 use crate::interest::{Interest, InterestChange};
 use crate::owners::{RetainedClaim, RetainedOwner};
 use crate::placement::Placement;
 use crate::random::random;
-use crate::retained::{Expiry, RetainRefused, RetainedLimits, RetainedStore};
-use crate::scan::{Progress, RetainedWalk, Scan};
-use crate::share::{Home, Member, SessionKey, ShareGroup};
+use crate::retained::{Expiry, RetainError, RetainedLimits, RetainedStore};
+use crate::scan::{Progress, Scan, SpillScan};
+use crate::share::{GroupCoordinator, Member, SessionKey, ShareGroup};
 use crate::shares::Shares;
 use crate::{ShardIndex, ShardSet};
 
@@ -21,7 +21,7 @@ pub(crate) const SEARCH_STEPS: u64 = 128;
 
 /// What is to be known of a change of the retained messages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Retention {
+pub struct RetainedRevision {
     /// The generation with which the message must be routed.
     pub generation: u64,
     /// The number of the change among all changes of retained messages.
@@ -34,7 +34,7 @@ pub struct Routes {
     /// Shards with a matching subscription. Kept only where there is more than one shard.
     pub shards: ShardSet,
     /// Those of them where a session has it that is written down.
-    pub lasting: ShardSet,
+    pub persistent: ShardSet,
     /// Matching shared subscriptions.
     pub shares: Vec<Arc<ShareGroup>>,
 }
@@ -44,20 +44,20 @@ pub struct Routes {
 pub struct Exchange {
     placement: Placement,
     generation: AtomicU64,
-    board: RwLock<Board>,
+    state: RwLock<SharedState>,
     shares: RwLock<Shares>,
     /// Groups in there.
     share_count: AtomicUsize,
     retained_held_bytes: AtomicU64,
     retained_kept_bytes: AtomicU64,
     retained_hot_bytes: AtomicU64,
-    retained_leaving_bytes: AtomicU64,
+    retained_spilling_bytes: AtomicU64,
 }
 
 /// Interest and retained messages change under one lock, so that of a subscription and a retained publish one comes first:
 /// the subscriber gets the message either by its scan or live, never both.
 #[derive(Debug)]
-pub(crate) struct Board {
+pub(crate) struct SharedState {
     interest: Interest,
     pub(crate) retained: RetainedStore,
 }
@@ -70,7 +70,7 @@ impl Exchange {
 
     /// From now on no more than this is retained anew. What is there stays.
     pub fn set_retained_limits(&self, limits: RetainedLimits) {
-        self.board.write().unwrap_or_else(PoisonError::into_inner).retained.set_limits(limits);
+        self.state.write().unwrap_or_else(PoisonError::into_inner).retained.set_limits(limits);
     }
 
     /// An exchange between shards whose clients are placed like this.
@@ -78,13 +78,13 @@ impl Exchange {
         Exchange {
             placement,
             generation: AtomicU64::new(0),
-            board: RwLock::new(Board { interest: Interest::default(), retained: RetainedStore::new(limits) }),
+            state: RwLock::new(SharedState { interest: Interest::default(), retained: RetainedStore::new(limits) }),
             shares: RwLock::default(),
             share_count: AtomicUsize::new(0),
             retained_held_bytes: AtomicU64::new(0),
             retained_kept_bytes: AtomicU64::new(0),
             retained_hot_bytes: AtomicU64::new(0),
-            retained_leaving_bytes: AtomicU64::new(0),
+            retained_spilling_bytes: AtomicU64::new(0),
         }
     }
 
@@ -117,10 +117,10 @@ impl Exchange {
 
     /// Where messages of `topic` go.
     pub fn routes(&self, topic: &str, routes: &mut Routes) {
-        (routes.shards, routes.lasting) = (ShardSet::default(), ShardSet::default());
+        (routes.shards, routes.persistent) = (ShardSet::default(), ShardSet::default());
         routes.shares.clear();
         if self.shards() > 1 {
-            (routes.shards, routes.lasting) = self.read().interest.shards_for(topic);
+            (routes.shards, routes.persistent) = self.read().interest.shards_for(topic);
         }
         if self.share_count.load(Ordering::Acquire) > 0 {
             self.read_shares().groups_for(topic, &mut routes.shares);
@@ -146,14 +146,14 @@ impl Exchange {
             return (self.generation(), None);
         }
         if change.is_any() && self.shards() > 1 {
-            let mut board = self.write();
-            board.interest.enter(filter, shard, change);
-            let scan = if wanted { board.retained.scan(filter) } else { None };
+            let mut state = self.write();
+            state.interest.enter(filter, shard, change);
+            let scan = if wanted { state.retained.scan(filter) } else { None };
             return (self.advance(), scan);
         }
         // Nobody retains a message while this lock is held, which is all that the moment needs.
-        let board = self.read();
-        let scan = if wanted { board.retained.scan(filter) } else { None };
+        let state = self.read();
+        let scan = if wanted { state.retained.scan(filter) } else { None };
         (if self.shards() > 1 { self.advance() } else { self.generation() }, scan)
     }
 
@@ -161,14 +161,14 @@ impl Exchange {
     #[inline(always)]
     pub fn unsubscribe(&self, shard: ShardIndex, filter: &str, change: InterestChange) {
         if change.is_any() && self.shards() > 1 {
-            self.lose_interest(shard, filter, change);
+            self.remove_interest(shard, filter, change);
         }
     }
 
     #[inline(never)]
-    fn lose_interest(&self, shard: ShardIndex, filter: &str, change: InterestChange) {
-        let mut board = self.write();
-        board.interest.leave(filter, shard, change);
+    fn remove_interest(&self, shard: ShardIndex, filter: &str, change: InterestChange) {
+        let mut state = self.write();
+        state.interest.leave(filter, shard, change);
         self.advance();
     }
 
@@ -190,11 +190,11 @@ impl Exchange {
 
     /// This node delivers a shared subscription of its cluster from here on; with `None`, no more. The group is there as long, whether it
     /// has members or not. `filter` and `matched`: see [`Exchange::join`].
-    pub fn set_home(&self, filter: &str, matched: &str, home: Option<Home>) {
+    pub fn set_coordinator(&self, filter: &str, matched: &str, home: Option<GroupCoordinator>) {
         if home.is_some() {
-            self.with_group(filter, matched, |group| group.set_home(home));
+            self.with_group(filter, matched, |group| group.set_coordinator(home));
         } else if let Some(group) = self.group(filter) {
-            group.set_home(None);
+            group.set_coordinator(None);
             self.remove_if_empty(filter);
         }
     }
@@ -247,7 +247,11 @@ impl Exchange {
     ///
     /// # Errors
     /// Where the message would go over a limit; what was retained stays.
-    pub fn retain(&self, message: &MessageRef<'_>, keep: impl FnOnce() -> Message) -> Result<Retention, RetainRefused> {
+    pub fn retain(
+        &self,
+        message: &MessageRef<'_>,
+        keep: impl FnOnce() -> Message,
+    ) -> Result<RetainedRevision, RetainError> {
         self.retain_for(None, message, keep)
     }
 
@@ -261,17 +265,17 @@ impl Exchange {
         claim: Option<&RetainedClaim>,
         message: &MessageRef<'_>,
         keep: impl FnOnce() -> Message,
-    ) -> Result<Retention, RetainRefused> {
+    ) -> Result<RetainedRevision, RetainError> {
         // What takes long for a large message is done before the lock is taken, and after it is given back.
         let new = (!message.payload.is_empty()).then(keep);
         let expiry = Expiry::of(message);
-        let mut board = self.write();
+        let mut state = self.write();
         let replaced = match new {
-            Some(new) => board.retained.set(new, expiry, claim)?,
-            None => board.retained.clear(message.topic),
+            Some(new) => state.retained.set(new, expiry, claim)?,
+            None => state.retained.clear(message.topic),
         };
-        let retention = Retention { generation: self.generation(), sequence: board.retained.sequence() };
-        self.release(board);
+        let retention = RetainedRevision { generation: self.generation(), sequence: state.retained.sequence() };
+        self.release(state);
         drop(replaced);
         Ok(retention)
     }
@@ -280,50 +284,50 @@ impl Exchange {
     ///
     /// # Errors
     /// It does not.
-    pub fn admits_retained(&self, topic: &str, kept_bytes: usize) -> Result<(), RetainRefused> {
-        self.read().retained.check(topic, kept_bytes)
+    pub fn check_retained(&self, topic: &str, allocated_bytes: usize) -> Result<(), RetainError> {
+        self.read().retained.check(topic, allocated_bytes)
     }
 
     /// Whether [`Exchange::retain_for`] would retain a message of so many bytes now.
     ///
     /// # Errors
     /// It would not.
-    pub fn admits_retained_for(
+    pub fn check_retained_for(
         &self,
         claim: Option<&RetainedClaim>,
         topic: &str,
-        kept_bytes: usize,
-    ) -> Result<(), RetainRefused> {
-        self.read().retained.check_for(claim, topic, kept_bytes)
+        allocated_bytes: usize,
+    ) -> Result<(), RetainError> {
+        self.read().retained.check_for(claim, topic, allocated_bytes)
     }
 
     /// Has its topic retain `message`, whatever the limits say: another broker has let it in. Gives the generation with which it may be
     /// routed: subscriptions of a later one find it.
     pub fn mirror_retained(&self, message: Message) -> u64 {
         let expiry = Expiry::of(&message.as_ref());
-        let mut board = self.write();
-        let replaced = board.retained.set_beyond_limits(message, expiry);
+        let mut state = self.write();
+        let replaced = state.retained.set_beyond_limits(message, expiry);
         let generation = self.generation();
-        self.release(board);
+        self.release(state);
         drop(replaced);
         generation
     }
 
     /// The message that its topic retains expires when `message` says, if it is the same one.
-    pub fn renew_retained(&self, message: Message) {
+    pub fn update_retained_expiry(&self, message: Message) {
         let expiry = Expiry::of(&message.as_ref());
-        let mut board = self.write();
-        let replaced = board.retained.renew(message, expiry);
-        self.release(board);
+        let mut state = self.write();
+        let replaced = state.retained.renew(message, expiry);
+        self.release(state);
         drop(replaced);
     }
 
     /// Takes the topic's message away. Gives the generation as of then.
     pub fn clear_retained(&self, topic: &str) -> u64 {
-        let mut board = self.write();
-        let cleared = board.retained.clear(topic);
+        let mut state = self.write();
+        let cleared = state.retained.clear(topic);
         let generation = self.generation();
-        self.release(board);
+        self.release(state);
         drop(cleared);
         generation
     }
@@ -337,20 +341,20 @@ impl Exchange {
     ///
     /// # Errors
     /// Where the message would go over a limit.
-    pub fn restore_retained(&self, topic: &str, body: Body) -> Result<(), RetainRefused> {
+    pub fn restore_retained(&self, topic: &str, body: Body) -> Result<(), RetainError> {
         let expiry = Expiry::of_body(topic, &body);
-        let mut board = self.write();
-        let replaced = board.retained.set_body(topic, body, expiry, None)?;
-        self.release(board);
+        let mut state = self.write();
+        let replaced = state.retained.set_body(topic, body, expiry, None)?;
+        self.release(state);
         drop(replaced);
         Ok(())
     }
 
     /// Goes on with a walk through all retained messages: `found` gets those that are in memory and take `min_bytes` each, about
     /// `most_bytes` of them. Takes off `steps` what it used, and holds the lock for a few steps at a time.
-    pub fn hot_retained(
+    pub fn loaded_retained(
         &self,
-        walk: &mut RetainedWalk,
+        walk: &mut SpillScan,
         steps: &mut u64,
         min_bytes: usize,
         most_bytes: usize,
@@ -360,31 +364,31 @@ impl Exchange {
         while *steps > 0 && left_bytes > 0 {
             let portion = SEARCH_STEPS.min(*steps);
             let (mut left, before) = (portion, found.len());
-            self.read().retained.find_hot(walk, &mut left, min_bytes, left_bytes, found);
+            self.read().retained.find_loaded(walk, &mut left, min_bytes, left_bytes, found);
             *steps -= portion - left;
-            let bytes: usize = found[before..].iter().map(Message::kept_bytes).sum();
+            let bytes: usize = found[before..].iter().map(Message::allocated_bytes).sum();
             left_bytes = left_bytes.saturating_sub(bytes);
-            if !walk.is_under_way() {
+            if !walk.is_running() {
                 return;
             }
         }
     }
 
     /// These retained messages are in the store now, unless they have been replaced meanwhile.
-    pub fn cool_retained(&self, messages: Vec<(Message, Cold)>) {
+    pub fn spill_retained(&self, messages: Vec<(Message, Spilled)>) {
         for few in messages.chunks(SEARCH_STEPS as usize) {
-            let mut board = self.write();
+            let mut state = self.write();
             let replaced: Vec<_> =
-                few.iter().filter_map(|(message, cold)| board.retained.cool(message, cold.clone())).collect();
-            self.release(board);
+                few.iter().filter_map(|(message, cold)| state.retained.spill(message, cold.clone())).collect();
+            self.release(state);
             drop(replaced);
         }
     }
 
     /// Has the numbers of changes of the retained messages go on after `last`: those up to it have been given in an earlier life
     /// of the broker. What was retained then is to be [retained](Exchange::retain) before.
-    pub fn go_on_after(&self, last: u64) {
-        self.write().retained.go_on_after(last);
+    pub fn resume_sequence_after(&self, last: u64) {
+        self.write().retained.resume_sequence_after(last);
     }
 
     /// Goes on with a scan until it finds a message, `steps` is used up, or it comes to its end. Takes off `steps` what it
@@ -415,37 +419,37 @@ impl Exchange {
 
     /// Removes up to `most` retained messages that have expired [MQTT-3.3.2-5]; returns how many.
     pub fn drop_expired_retained(&self, now_ms: u64, most: usize) -> usize {
-        if !self.read().retained.has_to_sweep(now_ms) {
+        if !self.read().retained.needs_cleanup(now_ms) {
             return 0;
         }
-        let mut board = self.write();
-        let dropped = board.retained.sweep(now_ms, most);
-        self.release(board);
+        let mut state = self.write();
+        let dropped = state.retained.remove_expired(now_ms, most);
+        self.release(state);
         dropped.len()
     }
 
     /// Bytes of retained messages that are in memory.
     #[inline]
-    pub fn retained_hot_bytes(&self) -> u64 {
+    pub fn retained_loaded_bytes(&self) -> u64 {
         self.retained_hot_bytes.load(Ordering::Relaxed)
     }
 
     /// The same without those that shards make cold by themselves.
     #[inline]
-    pub fn retained_staying_bytes(&self) -> u64 {
-        self.retained_hot_bytes().saturating_sub(self.retained_leaving_bytes.load(Ordering::Relaxed))
+    pub fn retained_resident_bytes(&self) -> u64 {
+        self.retained_loaded_bytes().saturating_sub(self.retained_spilling_bytes.load(Ordering::Relaxed))
     }
 
     /// A shard makes a retained message of so many bytes cold by itself: no walk need find it.
     #[inline]
-    pub fn note_leaving(&self, bytes: usize) {
-        self.retained_leaving_bytes.fetch_add(bytes as u64, Ordering::Relaxed);
+    pub fn begin_spill(&self, bytes: usize) {
+        self.retained_spilling_bytes.fetch_add(bytes as u64, Ordering::Relaxed);
     }
 
     /// It has done so, or does not any more.
     #[inline]
-    pub fn note_left(&self, bytes: usize) {
-        self.retained_leaving_bytes.fetch_sub(bytes as u64, Ordering::Relaxed);
+    pub fn end_spill(&self, bytes: usize) {
+        self.retained_spilling_bytes.fetch_sub(bytes as u64, Ordering::Relaxed);
     }
 
     /// How many messages are retained, and the bytes of those that count against the limit.
@@ -461,25 +465,25 @@ impl Exchange {
 
     /// Bytes of memory of the retained messages alone, which stand in the account of memory as messages and as records of cold ones.
     #[inline]
-    pub fn retained_kept_bytes(&self) -> u64 {
+    pub fn retained_message_bytes(&self) -> u64 {
         self.retained_kept_bytes.load(Ordering::Relaxed)
     }
 
     // Locks. A thread that panicked while it held one has left things whole: every change is a single call.
 
-    pub(crate) fn read(&self) -> RwLockReadGuard<'_, Board> {
-        self.board.read().unwrap_or_else(PoisonError::into_inner)
+    pub(crate) fn read(&self) -> RwLockReadGuard<'_, SharedState> {
+        self.state.read().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn write(&self) -> RwLockWriteGuard<'_, Board> {
-        self.board.write().unwrap_or_else(PoisonError::into_inner)
+    fn write(&self) -> RwLockWriteGuard<'_, SharedState> {
+        self.state.write().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Gives the lock back after a change of the retained messages.
-    fn release(&self, board: RwLockWriteGuard<'_, Board>) {
-        self.retained_held_bytes.store(board.retained.held_bytes() as u64, Ordering::Relaxed);
-        self.retained_kept_bytes.store(board.retained.kept_bytes() as u64, Ordering::Relaxed);
-        self.retained_hot_bytes.store(board.retained.hot_bytes() as u64, Ordering::Relaxed);
+    fn release(&self, state: RwLockWriteGuard<'_, SharedState>) {
+        self.retained_held_bytes.store(state.retained.held_bytes() as u64, Ordering::Relaxed);
+        self.retained_kept_bytes.store(state.retained.allocated_bytes() as u64, Ordering::Relaxed);
+        self.retained_hot_bytes.store(state.retained.loaded_bytes() as u64, Ordering::Relaxed);
     }
 
     fn read_shares(&self) -> RwLockReadGuard<'_, Shares> {

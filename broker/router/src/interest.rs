@@ -10,12 +10,12 @@ pub struct InterestChange {
     /// It is the first of its shard with this filter, or the last.
     pub any: bool,
     /// Its session is written down.
-    pub lasting: bool,
+    pub persistent: bool,
 }
 
 impl InterestChange {
     pub(crate) fn is_any(self) -> bool {
-        self.any || self.lasting
+        self.any || self.persistent
     }
 }
 
@@ -23,24 +23,24 @@ impl InterestChange {
 /// sessions have it.
 #[derive(Debug, Default)]
 pub(crate) struct Interest {
-    shards: FilterTree<Caring>,
+    shards: FilterTree<ShardInterest>,
 }
 
 #[derive(Debug, Clone, Copy)]
-struct Caring {
+struct ShardInterest {
     shard: ShardIndex,
     /// Sessions with the filter that are written down.
-    lasting: u32,
+    persistent: u32,
 }
 
 impl Interest {
     /// A session of `shard` has subscribed to `filter`.
     pub(crate) fn enter(&mut self, filter: &str, shard: ShardIndex, change: InterestChange) {
         let node = self.shards.entry(filter);
-        let more = u32::from(change.lasting);
+        let more = u32::from(change.persistent);
         match self.shards.values_mut(node).iter_mut().find(|caring| caring.shard == shard) {
-            Some(caring) => caring.lasting += more,
-            None => self.shards.push_value(node, Caring { shard, lasting: more }),
+            Some(caring) => caring.persistent += more,
+            None => self.shards.push_value(node, ShardInterest { shard, persistent: more }),
         }
     }
 
@@ -51,22 +51,22 @@ impl Interest {
             self.shards.remove_value(node, |held| held.shard == shard);
             self.shards.prune(node);
         } else if let Some(caring) = self.shards.values_mut(node).iter_mut().find(|caring| caring.shard == shard) {
-            caring.lasting = caring.lasting.saturating_sub(u32::from(change.lasting));
+            caring.persistent = caring.persistent.saturating_sub(u32::from(change.persistent));
         }
     }
 
     /// The shards that care for messages of `topic`, and those of them where a session does that is written down.
     pub(crate) fn shards_for(&self, topic: &str) -> (ShardSet, ShardSet) {
-        let (mut all, mut lasting) = (ShardSet::default(), ShardSet::default());
-        self.shards.matches(topic, &mut |_, found: &[Caring]| {
+        let (mut all, mut persistent) = (ShardSet::default(), ShardSet::default());
+        self.shards.matches(topic, &mut |_, found: &[ShardInterest]| {
             for caring in found {
                 all.insert(caring.shard);
-                if caring.lasting > 0 {
-                    lasting.insert(caring.shard);
+                if caring.persistent > 0 {
+                    persistent.insert(caring.shard);
                 }
             }
         });
-        (all, lasting)
+        (all, persistent)
     }
 }
 
@@ -74,15 +74,15 @@ impl Interest {
 mod tests {
     use super::*;
 
-    const FIRST: InterestChange = InterestChange { any: true, lasting: false };
-    const LASTING: InterestChange = InterestChange { any: false, lasting: true };
+    const FIRST: InterestChange = InterestChange { any: true, persistent: false };
+    const LASTING: InterestChange = InterestChange { any: false, persistent: true };
 
     #[test]
     fn a_shard_cares_lastingly_as_long_as_a_session_that_is_written_down_has_the_filter() {
         let (mut interest, shard) = (Interest::default(), ShardIndex(3));
         let sets = |interest: &Interest| {
-            let (all, lasting) = interest.shards_for("a/b");
-            (all.contains(shard), lasting.contains(shard))
+            let (all, persistent) = interest.shards_for("a/b");
+            (all.contains(shard), persistent.contains(shard))
         };
         interest.enter("a/+", shard, FIRST);
         assert_eq!(sets(&interest), (true, false));

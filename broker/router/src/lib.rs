@@ -9,31 +9,31 @@
 #![forbid(unsafe_code)]
 
 mod batch;
+mod dispatch_log;
 mod exchange;
 mod interest;
-mod look;
-mod member_room;
+mod member_credit;
 mod owners;
 mod placement;
 mod random;
 mod retained;
+mod retained_listing;
 mod scan;
 mod share;
 mod shares;
-mod turns;
 
-pub use batch::{Batch, BatchSize, Entry, GroupNews, MemberNews, Parcel, ShareReceiver};
-pub use exchange::{Exchange, Retention, Routes};
+pub use batch::{Batch, BatchPayload, BatchSize, Entry, GroupUpdate, MemberUpdate, ShareReceiver};
+pub use dispatch_log::{DISPATCHES_MAX, Dispatch};
+pub use exchange::{Exchange, RetainedRevision, Routes};
 pub use interest::InterestChange;
-pub use look::RetainedLook;
-pub use member_room::MemberCredit;
+pub use member_credit::MemberCredit;
 pub use owners::{RetainedClaim, RetainedOwner, RetainedQuota};
 pub use placement::Placement;
 pub use random::random;
-pub use retained::{RetainRefused, RetainedLimits};
-pub use scan::{Progress, RetainedWalk, Scan};
-pub use share::{Home, Member, SessionKey, ShareGroup};
-pub use turns::{TURNS_MAX, Turn};
+pub use retained::{RetainError, RetainedLimits};
+pub use retained_listing::RetainedListing;
+pub use scan::{Progress, Scan, SpillScan};
+pub use share::{GroupCoordinator, Member, SessionKey, ShareGroup};
 
 /// A shard's number, from 0.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]

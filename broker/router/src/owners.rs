@@ -44,20 +44,20 @@ pub struct RetainedClaim {
 
 /// What each owner has. Only those who have something are here.
 #[derive(Debug, Default)]
-pub(crate) struct Owners {
-    held: HashMap<RetainedOwner, Held, foldhash::fast::RandomState>,
+pub(crate) struct RetainedOwners {
+    held: HashMap<RetainedOwner, OwnerUsage, foldhash::fast::RandomState>,
 }
 
 #[derive(Debug, Clone, Copy, Default)]
-struct Held {
+struct OwnerUsage {
     messages: usize,
     bytes: usize,
 }
 
 /// What an owner takes besides its messages.
-const OWNER_BYTES: usize = size_of::<(RetainedOwner, Held)>() + 8;
+const OWNER_BYTES: usize = size_of::<(RetainedOwner, OwnerUsage)>() + 8;
 
-impl Owners {
+impl RetainedOwners {
     /// Whether a message of `bytes` stays within the quota, where it replaces one of `replaced_bytes` of the same owner.
     pub(crate) fn admit(&self, claim: &RetainedClaim, bytes: usize, replaced_bytes: Option<usize>) -> bool {
         let held = self.held.get(&claim.owner).copied().unwrap_or_default();
@@ -101,7 +101,7 @@ mod tests {
         let owner = RetainedOwner::from_hash(0);
         let other = RetainedOwner::from_hash(7);
         let claim = RetainedClaim { owner, quota: RetainedQuota { messages: 2, bytes: 100 } };
-        let mut owners = Owners::default();
+        let mut owners = RetainedOwners::default();
         assert!(owners.admit(&claim, 100, None) && !owners.admit(&claim, 101, None));
         owners.add(owner, 60);
         owners.add(other, 1_000);
@@ -119,7 +119,7 @@ mod tests {
 
     #[test]
     fn owners_that_have_nothing_any_more_take_no_memory() {
-        let mut owners = Owners::default();
+        let mut owners = RetainedOwners::default();
         for hash in 0..10_000 {
             owners.add(RetainedOwner::from_hash(hash), 1);
         }

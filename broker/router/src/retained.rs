@@ -3,12 +3,12 @@
 use std::collections::BTreeSet;
 use std::ops::ControlFlow;
 
-use tautwire_message::{Body, Cold, Message, MessageRef};
+use tautwire_message::{Body, Message, MessageRef, Spilled};
 use tautwire_topics::RetainedTree;
 
-use crate::look::RetainedLook;
-use crate::owners::{Owners, RetainedClaim, RetainedOwner};
-use crate::scan::{RetainedWalk, Scan};
+use crate::owners::{RetainedClaim, RetainedOwner, RetainedOwners};
+use crate::retained_listing::RetainedListing;
+use crate::scan::{Scan, SpillScan};
 
 /// Limits of the retained messages.
 #[derive(Debug, Clone, Copy)]
@@ -21,7 +21,7 @@ pub struct RetainedLimits {
 
 /// What a retained message would go over.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum RetainRefused {
+pub enum RetainError {
     /// The limits of all retained messages.
     Limit,
     /// The quota of its owner.
@@ -42,12 +42,12 @@ pub(crate) struct RetainedStore {
     counted_messages: usize,
     counted_bytes: usize,
     /// Bytes of memory that all messages take: of cold ones, their records.
-    kept_bytes: usize,
+    allocated_bytes: usize,
     /// Bytes of those that are hot.
     hot_bytes: usize,
     /// Those that expire, by the moment at which they do.
     expiring: BTreeSet<(u64, Box<str>)>,
-    owners: Owners,
+    owners: RetainedOwners,
 }
 
 #[derive(Debug)]
@@ -71,10 +71,10 @@ impl RetainedStore {
             sequence: 0,
             counted_messages: 0,
             counted_bytes: 0,
-            kept_bytes: 0,
+            allocated_bytes: 0,
             hot_bytes: 0,
             expiring: BTreeSet::new(),
-            owners: Owners::default(),
+            owners: RetainedOwners::default(),
         }
     }
 
@@ -88,7 +88,7 @@ impl RetainedStore {
         message: Message,
         expiry: Option<Expiry>,
         claim: Option<&RetainedClaim>,
-    ) -> Result<Option<Body>, RetainRefused> {
+    ) -> Result<Option<Body>, RetainError> {
         let held = message.clone();
         self.set_body(held.topic(), message.into(), expiry, claim)
     }
@@ -100,9 +100,9 @@ impl RetainedStore {
         body: Body,
         expiry: Option<Expiry>,
         claim: Option<&RetainedClaim>,
-    ) -> Result<Option<Body>, RetainRefused> {
+    ) -> Result<Option<Body>, RetainError> {
         let claim = claim.filter(|_| counts(topic));
-        self.check_for(claim, topic, body.kept_bytes())?;
+        self.check_for(claim, topic, body.allocated_bytes())?;
         Ok(self.put(topic, body, expiry, claim.map(|claim| claim.owner)))
     }
 
@@ -117,46 +117,46 @@ impl RetainedStore {
         &self,
         claim: Option<&RetainedClaim>,
         topic: &str,
-        kept_bytes: usize,
-    ) -> Result<(), RetainRefused> {
-        self.check(topic, kept_bytes)?;
+        allocated_bytes: usize,
+    ) -> Result<(), RetainError> {
+        self.check(topic, allocated_bytes)?;
         let claim = claim.filter(|_| counts(topic));
-        if claim.is_some_and(|claim| !self.admits(claim, topic, kept_bytes)) {
-            return Err(RetainRefused::Quota);
+        if claim.is_some_and(|claim| !self.admits(claim, topic, allocated_bytes)) {
+            return Err(RetainError::Quota);
         }
         Ok(())
     }
 
     /// Whether one more message of so many bytes stays within the limits of all.
-    pub(crate) fn check(&self, topic: &str, kept_bytes: usize) -> Result<(), RetainRefused> {
+    pub(crate) fn check(&self, topic: &str, allocated_bytes: usize) -> Result<(), RetainError> {
         if !counts(topic) {
             return Ok(());
         }
-        if self.counted_messages < self.limits.messages && self.counted_bytes + kept_bytes <= self.limits.bytes {
+        if self.counted_messages < self.limits.messages && self.counted_bytes + allocated_bytes <= self.limits.bytes {
             // Whatever it replaces.
             return Ok(());
         }
-        let held_bytes = self.get(topic).map(Body::kept_bytes);
-        let bytes = self.counted_bytes - held_bytes.unwrap_or(0) + kept_bytes;
+        let held_bytes = self.get(topic).map(Body::allocated_bytes);
+        let bytes = self.counted_bytes - held_bytes.unwrap_or(0) + allocated_bytes;
         let is_one_more = held_bytes.is_none() && self.counted_messages >= self.limits.messages;
-        if is_one_more || bytes > self.limits.bytes { Err(RetainRefused::Limit) } else { Ok(()) }
+        if is_one_more || bytes > self.limits.bytes { Err(RetainError::Limit) } else { Ok(()) }
     }
 
     fn put(&mut self, topic: &str, body: Body, expiry: Option<Expiry>, owner: Option<RetainedOwner>) -> Option<Body> {
         if counts(topic) {
             self.counted_messages += 1;
-            self.counted_bytes += body.kept_bytes();
+            self.counted_bytes += body.allocated_bytes();
         }
-        self.kept_bytes += body.memory_bytes();
-        self.hot_bytes += body.hot().map_or(0, Message::kept_bytes);
+        self.allocated_bytes += body.memory_bytes();
+        self.hot_bytes += body.loaded().map_or(0, Message::allocated_bytes);
         self.sequence += 1;
         if let Some(owner) = owner {
-            self.owners.add(owner, body.kept_bytes());
+            self.owners.add(owner, body.allocated_bytes());
         }
         let retained = Retained { body, sequence: self.sequence, owner };
         let replaced = self.tree.insert(topic, retained);
         if let Some(replaced) = &replaced {
-            self.uncount(topic, replaced);
+            self.subtract_counts(topic, replaced);
         }
         self.expiring.extend(expiry.map(|Expiry { at_ms, topic }| (at_ms, topic)));
         replaced.map(|replaced| replaced.body)
@@ -179,17 +179,17 @@ impl RetainedStore {
     /// Whether a message stays within the quota of whose it is to be.
     fn admits(&self, claim: &RetainedClaim, topic: &str, bytes: usize) -> bool {
         let replaced = self.tree.get(topic).filter(|replaced| replaced.owner == Some(claim.owner));
-        self.owners.admit(claim, bytes, replaced.map(|replaced| replaced.body.kept_bytes()))
+        self.owners.admit(claim, bytes, replaced.map(|replaced| replaced.body.allocated_bytes()))
     }
 
     /// Takes the topic's message away, and gives it back for the caller to drop.
     pub(crate) fn clear(&mut self, topic: &str) -> Option<Body> {
         self.sequence += 1;
-        self.forget(topic)
+        self.remove_topic(topic)
     }
 
     /// The numbers of changes go on after `last`.
-    pub(crate) fn go_on_after(&mut self, last: u64) {
+    pub(crate) fn resume_sequence_after(&mut self, last: u64) {
         self.sequence = self.sequence.max(last);
     }
 
@@ -209,36 +209,36 @@ impl RetainedStore {
     }
 
     /// Bytes of memory that all messages take.
-    pub(crate) fn kept_bytes(&self) -> usize {
-        self.kept_bytes
+    pub(crate) fn allocated_bytes(&self) -> usize {
+        self.allocated_bytes
     }
 
     /// Bytes of those that are hot.
-    pub(crate) fn hot_bytes(&self) -> usize {
+    pub(crate) fn loaded_bytes(&self) -> usize {
         self.hot_bytes
     }
 
     /// About how many bytes of memory all messages take, their places in the tree included.
     pub(crate) fn held_bytes(&self) -> usize {
-        self.kept_bytes + self.tree.len() * OVERHEAD_BYTES + self.owners.held_bytes()
+        self.allocated_bytes + self.tree.len() * OVERHEAD_BYTES + self.owners.held_bytes()
     }
 
     /// Whether a message has expired, or the tree has something to tidy up.
-    pub(crate) fn has_to_sweep(&self, now_ms: u64) -> bool {
-        self.tree.is_untidy() || self.expiring.first().is_some_and(|(at_ms, _)| *at_ms <= now_ms)
+    pub(crate) fn needs_cleanup(&self, now_ms: u64) -> bool {
+        self.tree.needs_pruning() || self.expiring.first().is_some_and(|(at_ms, _)| *at_ms <= now_ms)
     }
 
     /// Takes up to `most` messages away that have expired [MQTT-3.3.2-5], and gives them back for the caller to drop.
-    pub(crate) fn sweep(&mut self, now_ms: u64, most: usize) -> Vec<Body> {
+    pub(crate) fn remove_expired(&mut self, now_ms: u64, most: usize) -> Vec<Body> {
         let mut dropped = Vec::new();
         while dropped.len() < most
             && let Some((at_ms, _)) = self.expiring.first()
             && *at_ms <= now_ms
             && let Some((_, topic)) = self.expiring.pop_first()
         {
-            dropped.extend(self.forget(&topic));
+            dropped.extend(self.remove_topic(&topic));
         }
-        self.tree.tidy();
+        self.tree.prune_deferred();
         dropped
     }
 
@@ -261,22 +261,22 @@ impl RetainedStore {
     }
 
     /// A look at the messages that `filter` covers, or at all of them, the broker's own included; `None` where there can be none.
-    pub(crate) fn look(&self, filter: Option<&str>) -> Option<RetainedLook> {
+    pub(crate) fn list(&self, filter: Option<&str>) -> Option<RetainedListing> {
         let cursor = match filter {
             Some(filter) => self.tree.may_cover(filter).then(|| self.tree.cursor(filter))?,
-            None => self.tree.cursor_of_all(),
+            None => self.tree.cursor_over_all(),
         };
-        Some(RetainedLook { cursor, topic: String::new() })
+        Some(RetainedListing { cursor, topic: String::new() })
     }
 
     /// Takes a look up to `steps` steps further, and `steps` down by those it took; `visit` gets each topic with its message.
-    pub(crate) fn go_on_looking(
+    pub(crate) fn continue_listing(
         &self,
-        look: &mut RetainedLook,
+        look: &mut RetainedListing,
         steps: &mut u64,
         mut visit: impl FnMut(&str, &Body) -> ControlFlow<()>,
     ) -> ControlFlow<()> {
-        let RetainedLook { cursor, topic } = look;
+        let RetainedListing { cursor, topic } = look;
         self.tree.resume(cursor, steps, |node, retained| {
             topic.clear();
             self.tree.topic_of(node, topic);
@@ -286,22 +286,22 @@ impl RetainedStore {
 
     /// Goes on with a walk until it has looked at `steps` places or found messages of `most_bytes` that are hot, take `min_bytes`
     /// each, and are not the broker's own.
-    pub(crate) fn find_hot(
+    pub(crate) fn find_loaded(
         &self,
-        walk: &mut RetainedWalk,
+        walk: &mut SpillScan,
         steps: &mut u64,
         min_bytes: usize,
         most_bytes: usize,
         found: &mut Vec<Message>,
     ) {
-        let cursor = walk.cursor.get_or_insert_with(|| self.tree.cursor_of_all());
+        let cursor = walk.cursor.get_or_insert_with(|| self.tree.cursor_over_all());
         let mut bytes = 0;
         let flow = self.tree.resume(cursor, steps, |_, retained| {
-            if let Body::Hot(message) = &retained.body
-                && message.kept_bytes() >= min_bytes
+            if let Body::Loaded(message) = &retained.body
+                && message.allocated_bytes() >= min_bytes
                 && counts(message.topic())
             {
-                bytes += message.kept_bytes();
+                bytes += message.allocated_bytes();
                 found.push(message.clone());
             }
             if bytes >= most_bytes { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
@@ -312,32 +312,32 @@ impl RetainedStore {
     }
 
     /// The message is in the store now. Gives back what its topic held in its place, for the caller to drop.
-    pub(crate) fn cool(&mut self, message: &Message, cold: Cold) -> Option<Body> {
+    pub(crate) fn spill(&mut self, message: &Message, cold: Spilled) -> Option<Body> {
         let retained = self.tree.get_mut(message.topic())?;
-        if !matches!(&retained.body, Body::Hot(held) if held.id() == cold.id()) {
+        if !matches!(&retained.body, Body::Loaded(held) if held.id() == cold.id()) {
             return None;
         }
-        let cold = Body::Cold(cold);
-        self.hot_bytes -= message.kept_bytes();
-        self.kept_bytes = self.kept_bytes - message.kept_bytes() + cold.memory_bytes();
+        let cold = Body::Spilled(cold);
+        self.hot_bytes -= message.allocated_bytes();
+        self.allocated_bytes = self.allocated_bytes - message.allocated_bytes() + cold.memory_bytes();
         Some(std::mem::replace(&mut retained.body, cold))
     }
 
-    fn forget(&mut self, topic: &str) -> Option<Body> {
+    fn remove_topic(&mut self, topic: &str) -> Option<Body> {
         let retained = self.tree.remove(topic)?;
-        self.uncount(topic, &retained);
+        self.subtract_counts(topic, &retained);
         Some(retained.body)
     }
 
-    fn uncount(&mut self, topic: &str, Retained { body, owner, .. }: &Retained) {
+    fn subtract_counts(&mut self, topic: &str, Retained { body, owner, .. }: &Retained) {
         if let Some(owner) = owner {
-            self.owners.remove(*owner, body.kept_bytes());
+            self.owners.remove(*owner, body.allocated_bytes());
         }
-        self.kept_bytes -= body.memory_bytes();
-        self.hot_bytes -= body.hot().map_or(0, Message::kept_bytes);
+        self.allocated_bytes -= body.memory_bytes();
+        self.hot_bytes -= body.loaded().map_or(0, Message::allocated_bytes);
         if counts(topic) {
             self.counted_messages -= 1;
-            self.counted_bytes -= body.kept_bytes();
+            self.counted_bytes -= body.allocated_bytes();
         }
         if let Some(at_ms) = body.expires_at_ms() {
             self.expiring.remove(&(at_ms, topic.into()));
@@ -411,8 +411,8 @@ mod tests {
             assert!(store.clear(&topic(number)).is_some());
         }
         assert_eq!((store.held_bytes(), store.len_and_bytes()), (held_before, (50, 0)));
-        let kept_bytes = store.tree_bytes() - before;
-        assert!(kept_bytes < 128 << 10, "{kept_bytes} bytes stay");
+        let allocated_bytes = store.tree_bytes() - before;
+        assert!(allocated_bytes < 128 << 10, "{allocated_bytes} bytes stay");
     }
 
     #[test]
@@ -425,24 +425,24 @@ mod tests {
             let expiry = Expiry::of(&message.as_ref());
             let refused = store.set(message, expiry, claim).err();
             if topic.starts_with('-') {
-                store.sweep(10, 10);
+                store.remove_expired(10, 10);
             }
             refused
         };
         assert_eq!((set("a", None, Some(&first)), set("b", Some(10), Some(&first))), (None, None));
-        assert_eq!(set("c", None, Some(&first)), Some(RetainRefused::Quota));
+        assert_eq!(set("c", None, Some(&first)), Some(RetainError::Quota));
         assert_eq!(set("a", None, Some(&first)), None, "that is no further topic");
         // What another one replaces, and what is nobody's any more, is given back.
         assert_eq!(set("a", None, Some(&second)), None);
         assert_eq!(set("c", None, Some(&first)), None);
-        assert_eq!(set("d", None, Some(&first)), Some(RetainRefused::Quota));
+        assert_eq!(set("d", None, Some(&first)), Some(RetainError::Quota));
         assert_eq!(set("c", None, None), None);
         assert_eq!(set("d", None, Some(&first)), None);
         // What has expired.
-        assert_eq!(set("e", None, Some(&first)), Some(RetainRefused::Quota));
+        assert_eq!(set("e", None, Some(&first)), Some(RetainError::Quota));
         assert_eq!((set("-", None, None), set("e", None, Some(&first))), (None, None));
         // What is cleared.
-        assert_eq!(set("f", None, Some(&first)), Some(RetainRefused::Quota));
+        assert_eq!(set("f", None, Some(&first)), Some(RetainError::Quota));
         assert!(store.clear("e").is_some());
         assert!(store.set(message("f", None), None, Some(&first)).is_ok());
         // The broker's own messages are nobody's.
@@ -461,26 +461,26 @@ mod tests {
             store.set(long(topic), None, None).expect("there is room");
         }
         store.set(message("short", None), None, None).expect("there is room");
-        let (held_before, counted) = (store.kept_bytes(), store.len_and_bytes());
-        let (mut walk, mut found) = (RetainedWalk::default(), Vec::new());
-        store.find_hot(&mut walk, &mut { 100 }, 200, usize::MAX, &mut found);
+        let (held_before, counted) = (store.allocated_bytes(), store.len_and_bytes());
+        let (mut walk, mut found) = (SpillScan::default(), Vec::new());
+        store.find_loaded(&mut walk, &mut { 100 }, 200, usize::MAX, &mut found);
         let mut topics: Vec<_> = found.iter().map(Message::topic).collect();
         topics.sort_unstable();
-        assert_eq!((topics, walk.is_under_way()), (vec!["$own/x", "a", "a/b"], false));
-        let shelf = std::sync::Arc::new(tautwire_message::Shelf::new(Default::default(), Default::default()));
+        assert_eq!((topics, walk.is_running()), (vec!["$own/x", "a", "a/b"], false));
+        let shelf = std::sync::Arc::new(tautwire_message::SpillAccount::new(Default::default(), Default::default()));
         for message in &found {
-            let cold = Cold::new(message, tautwire_message::Slot(0), &shelf);
-            assert!(store.cool(message, cold.clone()).is_some() && store.cool(message, cold).is_none());
+            let cold = Spilled::new(message, tautwire_message::SpillSlot(0), &shelf);
+            assert!(store.spill(message, cold.clone()).is_some() && store.spill(message, cold).is_none());
         }
         assert_eq!(store.len_and_bytes(), counted);
-        assert!(store.kept_bytes() < held_before - 2_500 && store.hot_bytes() < 1_500);
+        assert!(store.allocated_bytes() < held_before - 2_500 && store.loaded_bytes() < 1_500);
         found.clear();
-        store.find_hot(&mut walk, &mut { 100 }, 200, usize::MAX, &mut found);
+        store.find_loaded(&mut walk, &mut { 100 }, 200, usize::MAX, &mut found);
         assert_eq!(found, []);
         for topic in ["a/b", "a", "$own/x", "$SYS/long", "short"] {
             assert!(store.clear(topic).is_some());
         }
-        assert_eq!((store.kept_bytes(), store.hot_bytes(), store.len_and_bytes()), (0, 0, (0, 0)));
+        assert_eq!((store.allocated_bytes(), store.loaded_bytes(), store.len_and_bytes()), (0, 0, (0, 0)));
     }
 
     #[test]
@@ -492,8 +492,8 @@ mod tests {
             store.set(message, expiry, None).expect("there is room");
         }
         assert_eq!(store.expiring.len(), 1);
-        assert!(!store.has_to_sweep(29) && store.has_to_sweep(30));
-        assert_eq!(store.sweep(30, 10).len(), 1);
+        assert!(!store.needs_cleanup(29) && store.needs_cleanup(30));
+        assert_eq!(store.remove_expired(30, 10).len(), 1);
         assert_eq!(store.len_and_bytes(), (0, 0));
     }
 
@@ -512,12 +512,12 @@ mod tests {
         assert!(store.renew(later.clone(), expiry(&later)).is_some());
         let other = named("t", 2, None);
         assert_eq!(store.renew(other.clone(), None), None, "that is another message");
-        assert_eq!(store.sweep(10, 10).len(), 0);
+        assert_eq!(store.remove_expired(10, 10).len(), 0);
         store.search(&mut scan, &mut { 100 });
         assert_eq!(scan.found.pop_front(), Some(later.into()));
         // What another broker has let in is there whatever the limits say.
-        assert_eq!(store.check("u", 1), Err(RetainRefused::Limit));
+        assert_eq!(store.check("u", 1), Err(RetainError::Limit));
         assert_eq!(store.set_beyond_limits(message("u", None), None), None);
-        assert_eq!((store.len_and_bytes().0, store.sweep(20, 10).len()), (2, 1));
+        assert_eq!((store.len_and_bytes().0, store.remove_expired(20, 10).len()), (2, 1));
     }
 }

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use tautwire_message::{Body, Cold};
+use tautwire_message::{Body, Spilled};
 use tautwire_topics::RetainedCursor;
 
 /// The retained messages that match a filter, as they were when a subscription was made; those that have been replaced
@@ -25,8 +25,8 @@ impl Scan {
     }
 
     /// The cold ones among those that have been found and not taken, in order.
-    pub fn cold_ahead(&self) -> impl Iterator<Item = &Cold> {
-        self.found.iter().filter_map(Body::cold)
+    pub fn spilled_ahead(&self) -> impl Iterator<Item = &Spilled> {
+        self.found.iter().filter_map(Body::spilled)
     }
 
     /// The filter.
@@ -49,13 +49,13 @@ pub enum Progress {
 
 /// A walk through all retained messages that goes on over many turns, for those that are hot.
 #[derive(Debug, Default)]
-pub struct RetainedWalk {
+pub struct SpillScan {
     pub(crate) cursor: Option<RetainedCursor>,
 }
 
-impl RetainedWalk {
+impl SpillScan {
     /// Whether it has begun and not come to its end.
-    pub fn is_under_way(&self) -> bool {
+    pub fn is_running(&self) -> bool {
         self.cursor.is_some()
     }
 }

@@ -11,8 +11,8 @@ use tautwire_protocol::{QoS, SubscriptionId};
 use tautwire_session::SessionNumber;
 
 use crate::ShardIndex;
-use crate::member_room::MemberCredit;
-use crate::turns::{Turn, Turns};
+use crate::dispatch_log::{Dispatch, DispatchLog};
+use crate::member_credit::MemberCredit;
 
 /// A session, wherever it lives. The generation tells a session from a later one in the same place.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -59,7 +59,7 @@ impl Member {
     }
 
     /// Takes room for a message of this QoS. Returns false where there is none.
-    pub fn take_room(&self, qos: QoS) -> bool {
+    pub fn take_credit(&self, qos: QoS) -> bool {
         match self.delivery_qos(qos) {
             QoS::AtMostOnce => self.room.is_online(),
             QoS::AtLeastOnce | QoS::ExactlyOnce => self.room.take(),
@@ -67,7 +67,7 @@ impl Member {
     }
 
     /// The message of this QoS for which room was taken is not sent.
-    pub fn give_room_back(&self, qos: QoS) {
+    pub fn return_credit(&self, qos: QoS) {
         if self.delivery_qos(qos) != QoS::AtMostOnce {
             self.room.give_back();
         }
@@ -76,7 +76,7 @@ impl Member {
 
 /// The shard that delivers to a shared subscription what the log of a cluster brings for it: to its members on all shards of the node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Home {
+pub struct GroupCoordinator {
     /// Which shard.
     pub shard: ShardIndex,
     /// What that shard calls the group.
@@ -85,14 +85,18 @@ pub struct Home {
     pub partitions: u16,
 }
 
-impl Home {
+impl GroupCoordinator {
     fn to_word(self) -> u64 {
         u64::from(self.partitions) << 48 | u64::from(self.shard.0) << 32 | u64::from(self.slot)
     }
 
-    fn of_word(word: u64) -> Option<Home> {
+    fn of_word(word: u64) -> Option<GroupCoordinator> {
         let partitions = (word >> 48) as u16;
-        (partitions > 0).then_some(Home { shard: ShardIndex((word >> 32) as u8), slot: word as u32, partitions })
+        (partitions > 0).then_some(GroupCoordinator {
+            shard: ShardIndex((word >> 32) as u8),
+            slot: word as u32,
+            partitions,
+        })
     }
 }
 
@@ -102,11 +106,11 @@ pub struct ShareGroup {
     filter: Arc<str>,
     members: RwLock<Members>,
     next: AtomicUsize,
-    /// See [`Home`]; 0 where there is none.
+    /// See [`GroupCoordinator`]; 0 where there is none.
     home: AtomicU64,
-    turns: Turns,
+    dispatches: DispatchLog,
     queue: Queue,
-    /// See [`ShareGroup::has_lasting_member`].
+    /// See [`ShareGroup::has_persistent_member`].
     has_lasting_member: AtomicBool,
 }
 
@@ -126,9 +130,9 @@ struct Queue {
 struct Members {
     list: Vec<Member>,
     /// How many of them have a session that is written down.
-    lasting: usize,
+    persistent: usize,
     /// Places in the list, by session.
-    places: HashTable<u32>,
+    positions: HashTable<u32>,
     hasher: RandomState,
 }
 
@@ -139,7 +143,7 @@ impl ShareGroup {
             members: RwLock::default(),
             next: AtomicUsize::new(0),
             home: AtomicU64::new(0),
-            turns: Turns::default(),
+            dispatches: DispatchLog::default(),
             queue: Queue::default(),
             has_lasting_member: AtomicBool::new(false),
         }
@@ -159,37 +163,37 @@ impl ShareGroup {
         if chosen.room.has_room() {
             return Some(chosen.clone());
         }
-        let with_room = stand_in(members, turn, |member| member.room.has_room());
-        let online = || stand_in(members, turn, |member| member.room.is_online());
+        let with_room = next_able(members, turn, |member| member.room.has_room());
+        let online = || next_able(members, turn, |member| member.room.is_online());
         Some(with_room.or_else(online).unwrap_or(chosen).clone())
     }
 
     /// The connected member with room for a message of this QoS whose turn it is. The room is taken.
-    pub fn pick_with_room(&self, qos: QoS) -> Option<Member> {
+    pub fn pick_with_credit(&self, qos: QoS) -> Option<Member> {
         let members = &self.members.read().unwrap_or_else(PoisonError::into_inner).list;
         let turn = self.next.fetch_add(1, Ordering::Relaxed);
         let at = turn.checked_rem(members.len())?;
         let chosen = &members[at];
-        if chosen.take_room(qos) {
+        if chosen.take_credit(qos) {
             return Some(chosen.clone());
         }
-        let chosen = stand_in(members, turn, |member| member.has_room(qos))?;
-        if chosen.take_room(qos) {
+        let chosen = next_able(members, turn, |member| member.has_room(qos))?;
+        if chosen.take_credit(qos) {
             return Some(chosen.clone());
         }
         // Another shard was faster.
         let (before, from) = members.split_at(at);
-        from.iter().chain(before).find(|member| member.take_room(qos)).cloned()
+        from.iter().chain(before).find(|member| member.take_credit(qos)).cloned()
     }
 
     /// The member of that session.
     pub fn member(&self, session: SessionKey) -> Option<Member> {
         let members = self.members.read().unwrap_or_else(PoisonError::into_inner);
-        members.place_of(session).map(|place| members.list[place].clone())
+        members.position_of(session).map(|place| members.list[place].clone())
     }
 
     /// Requests a notification from the first member that has room.
-    pub fn request_room(&self) {
+    pub fn request_credit(&self) {
         let members = &self.members.read().unwrap_or_else(PoisonError::into_inner).list;
         members.iter().for_each(|member| member.room.request(&self.filter));
     }
@@ -204,23 +208,23 @@ impl ShareGroup {
     }
 
     /// A message of the topic is for this member.
-    pub fn note_turn(&self, topic: &str, member: SessionKey, now_ms: u64) {
-        self.turns.note(topic, Turn { member, at_ms: now_ms });
+    pub fn record_dispatch(&self, topic: &str, member: SessionKey, now_ms: u64) {
+        self.dispatches.record(topic, Dispatch { member, at_ms: now_ms });
     }
 
-    /// For whom those of the group's last [`TURNS_MAX`](crate::TURNS_MAX) messages were that are of the topic, the oldest first.
-    pub fn turns_on(&self, topic: &str) -> Vec<Turn> {
-        self.turns.on(topic)
+    /// For whom those of the group's last [`DISPATCHES_MAX`](crate::DISPATCHES_MAX) messages were that are of the topic, the oldest first.
+    pub fn dispatches_for(&self, topic: &str) -> Vec<Dispatch> {
+        self.dispatches.for_topic(topic)
     }
 
     /// The shard that delivers to the group in a cluster, where this node does.
     #[inline]
-    pub fn home(&self) -> Option<Home> {
-        Home::of_word(self.home.load(Ordering::Relaxed))
+    pub fn home(&self) -> Option<GroupCoordinator> {
+        GroupCoordinator::of_word(self.home.load(Ordering::Relaxed))
     }
 
-    pub(crate) fn set_home(&self, home: Option<Home>) {
-        self.home.store(home.map_or(0, Home::to_word), Ordering::Relaxed);
+    pub(crate) fn set_coordinator(&self, home: Option<GroupCoordinator>) {
+        self.home.store(home.map_or(0, GroupCoordinator::to_word), Ordering::Relaxed);
     }
 
     /// How many members there are, and how many of them are connected.
@@ -241,19 +245,19 @@ impl ShareGroup {
     }
 
     /// A message of so many bytes waits from now on, in the group's queue or on its way to it.
-    pub fn begin_waiting(&self, bytes: usize) {
+    pub fn add_queued(&self, bytes: usize) {
         self.queue.bytes.fetch_add(bytes, Ordering::SeqCst);
         self.queue.messages.fetch_add(1, Ordering::SeqCst);
     }
 
     /// So many messages wait in the queue that comes out of the log.
-    pub fn restore_waiting(&self, messages: usize, bytes: usize) {
+    pub fn restore_queued(&self, messages: usize, bytes: usize) {
         self.queue.bytes.fetch_add(bytes, Ordering::SeqCst);
         self.queue.messages.fetch_add(messages, Ordering::SeqCst);
     }
 
     /// A message does not wait any more. Returns whether nothing waits now, and nobody is a member.
-    pub fn end_waiting(&self, bytes: usize) -> bool {
+    pub fn remove_queued(&self, bytes: usize) -> bool {
         self.queue.bytes.fetch_sub(bytes, Ordering::SeqCst);
         self.queue.messages.fetch_sub(1, Ordering::SeqCst) == 1 && self.is_empty()
     }
@@ -275,7 +279,7 @@ impl ShareGroup {
     }
 
     /// A shard has a queue for the group, which must end with it.
-    pub fn note_queue(&self) {
+    pub fn mark_queue(&self) {
         self.queue.exists.store(true, Ordering::SeqCst);
     }
 
@@ -285,12 +289,12 @@ impl ShareGroup {
     }
 
     /// Whether the session of a member is written down, or messages wait in the queue, which is.
-    pub fn lasts(&self) -> bool {
-        self.has_lasting_member() || self.waiting().0 > 0
+    pub fn is_persistent(&self) -> bool {
+        self.has_persistent_member() || self.waiting().0 > 0
     }
 
     /// Whether the session of a member is written down.
-    pub fn has_lasting_member(&self) -> bool {
+    pub fn has_persistent_member(&self) -> bool {
         self.has_lasting_member.load(Ordering::SeqCst)
     }
 
@@ -298,14 +302,14 @@ impl ShareGroup {
     pub(crate) fn join(&self, member: Member) {
         let mut members = self.members.write().unwrap_or_else(PoisonError::into_inner);
         members.join(member);
-        self.has_lasting_member.store(members.lasting > 0, Ordering::SeqCst);
+        self.has_lasting_member.store(members.persistent > 0, Ordering::SeqCst);
     }
 
     /// Removes a member; true where nothing is left.
     pub(crate) fn leave(&self, session: SessionKey) -> bool {
         let mut members = self.members.write().unwrap_or_else(PoisonError::into_inner);
         members.leave(session);
-        self.has_lasting_member.store(members.lasting > 0, Ordering::SeqCst);
+        self.has_lasting_member.store(members.persistent > 0, Ordering::SeqCst);
         members.list.is_empty() && self.has_nothing_to_deliver()
     }
 
@@ -320,7 +324,7 @@ impl ShareGroup {
 }
 
 /// The member that stands in for the one whose turn it is: the turns of those who cannot take a message go round among those who can.
-fn stand_in(members: &[Member], turn: usize, is_able: impl Fn(&Member) -> bool) -> Option<&Member> {
+fn next_able(members: &[Member], turn: usize, is_able: impl Fn(&Member) -> bool) -> Option<&Member> {
     let able = || members.iter().filter(|member| is_able(member));
     let round = turn / members.len().max(1);
     // Between the two looks, members may have become able or unable.
@@ -329,42 +333,42 @@ fn stand_in(members: &[Member], turn: usize, is_able: impl Fn(&Member) -> bool) 
 
 impl Members {
     fn join(&mut self, member: Member) {
-        self.lasting += usize::from(member.number.is_some());
-        if let Some(place) = self.place_of(member.session) {
+        self.persistent += usize::from(member.number.is_some());
+        if let Some(place) = self.position_of(member.session) {
             let replaced = std::mem::replace(&mut self.list[place], member);
-            self.lasting -= usize::from(replaced.number.is_some());
+            self.persistent -= usize::from(replaced.number.is_some());
             return;
         }
-        let Members { list, places, hasher, .. } = self;
+        let Members { list, positions, hasher, .. } = self;
         let hash = hasher.hash_one(member.session);
         list.push(member);
-        places.insert_unique(hash, (list.len() - 1) as u32, |place| hasher.hash_one(list[*place as usize].session));
+        positions.insert_unique(hash, (list.len() - 1) as u32, |place| hasher.hash_one(list[*place as usize].session));
     }
 
     /// The last member takes the place of the one who leaves.
     fn leave(&mut self, session: SessionKey) {
-        let Some(place) = self.place_of(session) else { return };
+        let Some(place) = self.position_of(session) else { return };
         let last = self.list.len() - 1;
-        self.lasting -= usize::from(self.list[place].number.is_some());
-        self.forget_place(session, place);
+        self.persistent -= usize::from(self.list[place].number.is_some());
+        self.remove_position(session, place);
         if place != last {
             let moved = self.list[last].session;
-            self.forget_place(moved, last);
-            let Members { list, places, hasher, .. } = self;
+            self.remove_position(moved, last);
+            let Members { list, positions, hasher, .. } = self;
             list.swap(place, last);
             let hash = hasher.hash_one(moved);
-            places.insert_unique(hash, place as u32, |place| hasher.hash_one(list[*place as usize].session));
+            positions.insert_unique(hash, place as u32, |place| hasher.hash_one(list[*place as usize].session));
         }
         self.list.truncate(last);
     }
 
-    fn place_of(&self, session: SessionKey) -> Option<usize> {
+    fn position_of(&self, session: SessionKey) -> Option<usize> {
         let is_it = |place: &u32| self.list[*place as usize].session == session;
-        self.places.find(self.hasher.hash_one(session), is_it).map(|place| *place as usize)
+        self.positions.find(self.hasher.hash_one(session), is_it).map(|place| *place as usize)
     }
 
-    fn forget_place(&mut self, session: SessionKey, place: usize) {
-        if let Ok(entry) = self.places.find_entry(self.hasher.hash_one(session), |held| *held as usize == place) {
+    fn remove_position(&mut self, session: SessionKey, place: usize) {
+        if let Ok(entry) = self.positions.find_entry(self.hasher.hash_one(session), |held| *held as usize == place) {
             entry.remove();
         }
     }
@@ -392,7 +396,7 @@ mod tests {
         Arc::new(room)
     }
 
-    fn turns(group: &ShareGroup, n: usize) -> Vec<u32> {
+    fn dispatches(group: &ShareGroup, n: usize) -> Vec<u32> {
         (0..n).filter_map(|_| group.pick()).map(|member| member.session.index).collect()
     }
 
@@ -403,7 +407,7 @@ mod tests {
         for index in 0..3 {
             group.join(member(index, true));
         }
-        let mut six = turns(&group, 6);
+        let mut six = dispatches(&group, 6);
         six.sort_unstable();
         assert_eq!(six, [0, 0, 1, 1, 2, 2]);
     }
@@ -414,12 +418,12 @@ mod tests {
         group.join(member(0, false));
         group.join(member(1, true));
         group.join(member(2, true));
-        let turns_of = |index| turns(&group, 12).iter().filter(|chosen| **chosen == index).count();
+        let turns_of = |index| dispatches(&group, 12).iter().filter(|chosen| **chosen == index).count();
         assert_eq!(turns_of(1), 6, "the turns of the absent one are shared out evenly");
         assert_eq!(turns_of(0), 0);
         assert!(!group.leave(member(2, true).session));
         assert!(!group.leave(member(1, true).session));
-        assert_eq!(turns(&group, 2), [0, 0]);
+        assert_eq!(dispatches(&group, 2), [0, 0]);
         assert!(group.leave(member(0, true).session));
     }
 
@@ -431,14 +435,14 @@ mod tests {
         }
         let mut picked = [0; 4];
         for _ in 0..201 {
-            let member = group.pick_with_room(QoS::AtLeastOnce).expect("one has room");
+            let member = group.pick_with_credit(QoS::AtLeastOnce).expect("one has room");
             picked[member.session.index as usize] += 1;
         }
         assert_eq!(picked, [1, 100, 0, 100]);
-        assert!(group.pick_with_room(QoS::AtLeastOnce).is_none());
+        assert!(group.pick_with_credit(QoS::AtLeastOnce).is_none());
         assert!(group.pick().is_some(), "QoS 0 does not wait");
         group.join(Member { qos: QoS::AtMostOnce, ..group.member(member(2, true).session).expect("a member") });
-        let session = group.pick_with_room(QoS::ExactlyOnce).expect("at QoS 0 no room is needed").session;
+        let session = group.pick_with_credit(QoS::ExactlyOnce).expect("at QoS 0 no room is needed").session;
         assert_eq!(session.index, 2);
     }
 
@@ -446,12 +450,12 @@ mod tests {
     fn a_group_is_there_while_messages_wait() {
         let group = ShareGroup::new("$share/g/f");
         group.join(member(0, false));
-        group.begin_waiting(10);
-        group.begin_waiting(20);
-        assert_eq!((group.waiting(), group.has_queue(), group.lasts()), ((2, 30), true, true));
-        assert!(!group.end_waiting(20));
+        group.add_queued(10);
+        group.add_queued(20);
+        assert_eq!((group.waiting(), group.has_queue(), group.is_persistent()), ((2, 30), true, true));
+        assert!(!group.remove_queued(20));
         assert!(!group.leave(member(0, true).session) && !group.is_empty() && !group.has_members());
-        assert!(group.end_waiting(10) && group.is_empty());
+        assert!(group.remove_queued(10) && group.is_empty());
     }
 
     #[test]
@@ -474,13 +478,13 @@ mod tests {
     fn a_group_that_is_delivered_is_there_without_members() {
         let group = ShareGroup::new("$share/g/f");
         for (shard, slot, partitions) in [(0, 0, 1), (63, u32::MAX, u16::MAX), (7, 3, 0x8000)] {
-            let home = Home { shard: ShardIndex(shard), slot, partitions };
-            group.set_home(Some(home));
+            let home = GroupCoordinator { shard: ShardIndex(shard), slot, partitions };
+            group.set_coordinator(Some(home));
             assert_eq!(group.home(), Some(home));
         }
         group.join(member(0, true));
         assert!(!group.leave(member(0, true).session) && !group.is_empty());
-        group.set_home(None);
+        group.set_coordinator(None);
         assert!(group.is_empty());
     }
 
@@ -492,7 +496,7 @@ mod tests {
             group.join(member(*index, true));
         }
         while !sessions.is_empty() {
-            let mut chosen = turns(&group, sessions.len());
+            let mut chosen = dispatches(&group, sessions.len());
             chosen.sort_unstable();
             assert_eq!(chosen, sessions);
             let gone = sessions.remove(sessions.len() * 5 / 13);

@@ -15,7 +15,7 @@ use crate::share::ShareGroup;
 #[derive(Debug, Default)]
 pub(crate) struct Shares {
     by_topic: FilterTree<Arc<ShareGroup>>,
-    by_filter: HashTable<Place>,
+    by_filter: HashTable<GroupLocation>,
     hasher: RandomState,
     #[cfg(test)]
     compared: std::sync::atomic::AtomicUsize,
@@ -23,7 +23,7 @@ pub(crate) struct Shares {
 
 /// Where a group stands in the tree.
 #[derive(Debug)]
-struct Place {
+struct GroupLocation {
     group: Arc<ShareGroup>,
     node: NodeId,
     /// Among the groups at the node.
@@ -49,7 +49,8 @@ impl Shares {
         self.by_topic.push_value(node, group.clone());
         let hash = self.hasher.hash_one(&**group.filter());
         let hasher = &self.hasher;
-        self.by_filter.insert_unique(hash, Place { group, node, at }, |place| hasher.hash_one(&**place.group.filter()));
+        self.by_filter
+            .insert_unique(hash, GroupLocation { group, node, at }, |place| hasher.hash_one(&**place.group.filter()));
     }
 
     /// Takes the group of the whole filter away, which has no member any more.
@@ -63,7 +64,7 @@ impl Shares {
         self.by_topic.swap_remove_value(node, at);
         if let Some(moved) = self.by_topic.values(node).get(at) {
             let hash = self.hasher.hash_one(&**moved.filter());
-            let is_moved = |place: &Place| Arc::ptr_eq(&place.group, moved);
+            let is_moved = |place: &GroupLocation| Arc::ptr_eq(&place.group, moved);
             if let Some(place) = self.by_filter.find_mut(hash, is_moved) {
                 place.at = at;
             }
@@ -75,7 +76,7 @@ impl Shares {
         }
     }
 
-    fn is_of(&self, place: &Place, filter: &str) -> bool {
+    fn is_of(&self, place: &GroupLocation, filter: &str) -> bool {
         #[cfg(test)]
         self.compared.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
         **place.group.filter() == *filter

@@ -10,13 +10,13 @@ use std::time::Duration;
 use tautwire_message::{Body, MessageId, MessageRef};
 use tautwire_protocol::{QoS, topic_matches};
 use tautwire_router::{
-    Exchange, InterestChange, Member, MemberCredit, Progress, RetainRefused, RetainedClaim, RetainedLimits,
+    Exchange, InterestChange, Member, MemberCredit, Progress, RetainError, RetainedClaim, RetainedLimits,
     RetainedQuota, Routes, SessionKey, ShardIndex,
 };
 
 const ROOMY: RetainedLimits = RetainedLimits { messages: 100_000, bytes: 100 << 20 };
-const FIRST: InterestChange = InterestChange { any: true, lasting: false };
-const FURTHER: InterestChange = InterestChange { any: false, lasting: false };
+const FIRST: InterestChange = InterestChange { any: true, persistent: false };
+const FURTHER: InterestChange = InterestChange { any: false, persistent: false };
 const TOPICS: [&str; 6] = ["a", "a/b", "a/b/c", "b", "b/b", "$s/b"];
 const FILTERS: [&str; 8] = ["a", "a/#", "+/b", "#", "+/+", "a/b/c", "$s/#", "b/b"];
 
@@ -116,7 +116,7 @@ fn retained_messages_are_the_last_of_their_topics_within_the_limits() {
     let exchange = Exchange::new(1, LIMITS);
     let mut random = Random(2);
     let mut model: BTreeMap<&str, (Vec<u8>, Option<u64>)> = BTreeMap::new();
-    let stored = |topic: &str, payload: &[u8]| message(topic, payload, None).kept_bytes();
+    let stored = |topic: &str, payload: &[u8]| message(topic, payload, None).allocated_bytes();
     let mut last_sequence = 0;
     for now_ms in 0..5_000u64 {
         let topic = TOPICS[random.below(TOPICS.len())];
@@ -146,7 +146,7 @@ fn retained_messages_are_the_last_of_their_topics_within_the_limits() {
         for topic in TOPICS {
             let held = exchange.retained_message(topic);
             assert_eq!(
-                held.as_ref().and_then(Body::hot).map(|held| held.payload()),
+                held.as_ref().and_then(Body::loaded).map(|held| held.payload()),
                 model.get(topic).map(|(payload, _)| &payload[..])
             );
         }
@@ -170,7 +170,7 @@ fn shown(exchange: &Exchange, shard: ShardIndex, filter: &str) -> (u64, BTreeMap
         loop {
             match exchange.next_retained(&mut scan, &mut { 50 }) {
                 Progress::Found(body) => {
-                    let message = body.hot().expect("nothing is cold");
+                    let message = body.loaded().expect("nothing is cold");
                     let twice = shown.insert(message.topic().to_owned(), message.payload().to_vec());
                     assert!(twice.is_none(), "{} is shown twice", message.topic());
                 }
@@ -271,7 +271,7 @@ fn quotas_hold_whatever_threads_retain_at_once() {
                     let payload = [&b""[..], b"x", b"xx", b"xxx"][random.below(4)];
                     let expires_at_ms = (random.below(5) == 0).then_some(1);
                     let outcome = retain(client, &topic, payload, expires_at_ms);
-                    assert!(matches!(outcome, Ok(()) | Err(RetainRefused::Quota)), "{outcome:?}");
+                    assert!(matches!(outcome, Ok(()) | Err(RetainError::Quota)), "{outcome:?}");
                     assert!(exchange.retained().0 <= CLIENTS * quota.messages);
                     if random.below(10) == 0 {
                         exchange.drop_expired_retained(1, 3);
@@ -289,7 +289,7 @@ fn quotas_hold_whatever_threads_retain_at_once() {
         for number in 0..quota.messages {
             assert_eq!(retain(client, &format!("{client}/{number}"), b"x", None), Ok(()));
         }
-        assert_eq!(retain(client, &format!("{client}/more"), b"x", None), Err(RetainRefused::Quota));
+        assert_eq!(retain(client, &format!("{client}/more"), b"x", None), Err(RetainError::Quota));
     }
 }
 
@@ -410,7 +410,7 @@ fn scans_find_what_stays_once_whatever_comes_and_goes() {
                         loop {
                             match exchange.next_retained(&mut scan, &mut { 1 + random.below(40) as u64 }) {
                                 Progress::Found(body) => {
-                                    let message = body.hot().expect("nothing is cold");
+                                    let message = body.loaded().expect("nothing is cold");
                                     let topic = message.topic().to_owned();
                                     assert!(shown.insert(topic), "{} is shown twice", message.topic());
                                 }

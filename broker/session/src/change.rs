@@ -3,7 +3,7 @@
 use tautwire_protocol::PacketId;
 
 use crate::outbound::PendingMessage;
-use crate::session::KeptWill;
+use crate::session::StoredWill;
 use crate::subscriptions::SubscriptionRecord;
 
 /// One change of a session's state. Applying the same changes in the same order to a fresh session gives the same state,
@@ -13,7 +13,7 @@ pub enum Change {
     /// The session will outlive its connection by so many seconds; `u32::MAX` is for ever.
     ExpiryInterval(u32),
     /// The will is set or replaced, or with `None` discarded or published.
-    Will(Option<Box<KeptWill>>),
+    Will(Option<Box<StoredWill>>),
     /// A subscription is added or replaced.
     Subscribed(Box<str>, SubscriptionRecord),
     /// A subscription is removed.
@@ -21,7 +21,7 @@ pub enum Change {
     /// A message joins the end of the queue.
     Queued(PendingMessage),
     /// The message at the front of the queue leaves it unsent: expired, dropped by policy, or handed to another.
-    Withdrawn,
+    Unqueued,
     /// A message that never waited takes the next packet identifier.
     Started(PendingMessage),
     /// The message at the front of the queue takes the next packet identifier.
@@ -35,7 +35,7 @@ pub enum Change {
     /// PUBREL came for it.
     Released(PacketId),
     /// The next message gets this identifier, which is free. Said where state is written down as a whole.
-    GoOnWith(PacketId),
+    NextPacketId(PacketId),
     /// PUBREL has been sent for the next identifier, and PUBCOMP is due. Said where state is written down as a whole.
-    Awaited(PacketId),
+    AwaitingPubComp(PacketId),
 }

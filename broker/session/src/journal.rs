@@ -6,7 +6,7 @@ use tautwire_message::{Message, MessageId};
 use tautwire_protocol::PacketId;
 
 use crate::change::Change;
-use crate::seat::NoSeat;
+use crate::cluster_box::NoClusterBox;
 
 /// A place in the log: the number of a frame. An acknowledgement may leave once the frames that it speaks of are durable.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
@@ -27,7 +27,7 @@ pub struct ShardNumber(pub u16);
 
 /// How clients are placed on the shards of one run of the broker.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Homes {
+pub struct ShardPlacement {
     /// How many shards there are, from 1.
     pub shards: u16,
     /// By which identifiers of clients are hashed.
@@ -122,9 +122,9 @@ pub enum Record<'a> {
         last_sequence: u64,
     },
     /// A run of the broker begins. All that was handed over before has been taken, by the records of the same frame.
-    Begun(Homes),
+    RunStarted(ShardPlacement),
     /// A message goes to another shard, for sessions there that are written down.
-    Handed {
+    Forwarded {
         /// The shard that writes this.
         from: ShardNumber,
         /// The other one.
@@ -137,7 +137,7 @@ pub enum Record<'a> {
         receivers: Receivers<'a>,
     },
     /// All that another shard has handed to this one has been taken, up to a number: by the records of the same frame.
-    Took {
+    ForwardAccepted {
         /// The other shard.
         from: ShardNumber,
         /// The shard that writes this.
@@ -158,11 +158,11 @@ pub enum Record<'a> {
 /// Where a shard writes down its changes before they take effect, in frames of which a crash leaves all or nothing.
 pub trait Journal {
     /// Whether anything is kept at all. Where it is not, nothing else here is called.
-    const KEEPS: bool;
+    const PERSISTENT: bool;
 
-    /// Holds what a shard knows of its cluster: a box in [`InCluster`], elsewhere [`NoSeat`], of which there is none. So a shard of a single
+    /// Holds what a shard knows of its cluster: a box in [`InCluster`], elsewhere [`NoClusterBox`], of which there is none. So a shard of a single
     /// broker that is asked for its cluster has been answered by the compiler.
-    type Seat<T: Send>: DerefMut<Target = T> + Send;
+    type ClusterBox<T: Send>: DerefMut<Target = T> + Send;
 
     /// A number for a session that has none.
     fn next_session(&mut self) -> SessionNumber;
@@ -172,7 +172,7 @@ pub trait Journal {
 
     /// The message is being taken from another shard, whose frame has it: it need not be written again before the record that says it
     /// has been taken.
-    fn know(&mut self, message: MessageId);
+    fn mark_forwarded(&mut self, message: MessageId);
 
     /// The frame is complete; the next record begins another one. Does nothing where no record has been added.
     fn end_frame(&mut self);
@@ -183,7 +183,7 @@ pub trait Journal {
     }
 
     /// Whether all frames that are complete have their place in the log, before all that any shard completes from now on.
-    fn has_posted_all(&self) -> bool;
+    fn has_submitted_all(&self) -> bool;
 
     /// How far the log is safe.
     fn durable(&self) -> LogPosition;
@@ -203,7 +203,7 @@ pub trait Journal {
     }
 
     /// Whether the log is too far behind to take much more.
-    fn is_behind(&self) -> bool;
+    fn is_lagging(&self) -> bool;
 
     /// Whether it takes more at all.
     fn state(&self) -> LogState {
@@ -212,9 +212,9 @@ pub trait Journal {
 }
 
 /// What a journal does that writes nothing down.
-macro_rules! keeps_nothing {
+macro_rules! no_op_journal {
     () => {
-        const KEEPS: bool = false;
+        const PERSISTENT: bool = false;
 
         fn next_session(&mut self) -> SessionNumber {
             SessionNumber(0)
@@ -226,13 +226,13 @@ macro_rules! keeps_nothing {
         }
 
         #[inline]
-        fn know(&mut self, _message: MessageId) {}
+        fn mark_forwarded(&mut self, _message: MessageId) {}
 
         #[inline]
         fn end_frame(&mut self) {}
 
         #[inline]
-        fn has_posted_all(&self) -> bool {
+        fn has_submitted_all(&self) -> bool {
             true
         }
 
@@ -242,7 +242,7 @@ macro_rules! keeps_nothing {
         }
 
         #[inline]
-        fn is_behind(&self) -> bool {
+        fn is_lagging(&self) -> bool {
             false
         }
     };
@@ -253,9 +253,9 @@ macro_rules! keeps_nothing {
 pub struct Volatile;
 
 impl Journal for Volatile {
-    type Seat<T: Send> = NoSeat<T>;
+    type ClusterBox<T: Send> = NoClusterBox<T>;
 
-    keeps_nothing!();
+    no_op_journal!();
 }
 
 /// No log of its own: the shard is one of a cluster, whose store has the sessions.
@@ -263,7 +263,7 @@ impl Journal for Volatile {
 pub struct InCluster;
 
 impl Journal for InCluster {
-    type Seat<T: Send> = Box<T>;
+    type ClusterBox<T: Send> = Box<T>;
 
-    keeps_nothing!();
+    no_op_journal!();
 }

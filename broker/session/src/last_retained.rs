@@ -2,7 +2,7 @@
 
 use std::hash::{BuildHasher, RandomState};
 
-use tautwire_message::{Body, Cold};
+use tautwire_message::{Body, Spilled};
 
 /// The last change of each topic. There may be millions: a block of memory for each of them would take time, and leave holes between what stays
 /// when the start is over. So all of them together have a few large ones.
@@ -12,9 +12,9 @@ pub struct LastRetained {
     topics: String,
     changes: Vec<LastChange>,
     /// A change is at the place that the hash of its topic names, or behind it. A power of two of places, and half of them at least are vacant.
-    places: Vec<Place>,
+    slots: Vec<TableSlot>,
     /// The change that was noted last.
-    noted: usize,
+    last_recorded_index: usize,
     hasher: RandomState,
 }
 
@@ -30,34 +30,34 @@ struct LastChange {
 /// The index of a change and 1, and above it the upper bits of the hash of its topic: most other topics need not be looked at, which lie far
 /// apart in memory. 0 is vacant.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Place(u64);
+struct TableSlot(u64);
 
-impl Place {
-    const VACANT: Place = Place(0);
+impl TableSlot {
+    const VACANT: TableSlot = TableSlot(0);
     const INDEX_BITS: u32 = 40;
 
-    fn new(index: usize, hash: u64) -> Place {
-        Place(hash >> Place::INDEX_BITS << Place::INDEX_BITS | (index as u64 + 1))
+    fn new(index: usize, hash: u64) -> TableSlot {
+        TableSlot(hash >> TableSlot::INDEX_BITS << TableSlot::INDEX_BITS | (index as u64 + 1))
     }
 
     fn is_of(self, hash: u64) -> bool {
-        self.0 >> Place::INDEX_BITS == hash >> Place::INDEX_BITS
+        self.0 >> TableSlot::INDEX_BITS == hash >> TableSlot::INDEX_BITS
     }
 
     /// `None` where it is vacant.
     fn index(self) -> Option<usize> {
-        ((self.0 & ((1 << Place::INDEX_BITS) - 1)) as usize).checked_sub(1)
+        ((self.0 & ((1 << TableSlot::INDEX_BITS) - 1)) as usize).checked_sub(1)
     }
 }
 
 /// Places that there are at first.
-const PLACES_MIN: usize = 64;
+const SLOTS_MIN: usize = 64;
 
 impl LastRetained {
     /// A change of what `topic` retains; one with a lower number than another one is of no account.
-    pub(crate) fn note(&mut self, topic: &str, sequence: u64, body: Option<Body>) {
-        if self.places.len() < 2 * (self.changes.len() + 1) {
-            self.make_places();
+    pub(crate) fn record(&mut self, topic: &str, sequence: u64, body: Option<Body>) {
+        if self.slots.len() < 2 * (self.changes.len() + 1) {
+            self.grow_slots();
         }
         let hash = self.hasher.hash_one(topic);
         match self.find(topic, hash) {
@@ -66,35 +66,35 @@ impl LastRetained {
                 if sequence > last.sequence {
                     (last.sequence, last.body) = (sequence, body);
                 }
-                self.noted = index;
+                self.last_recorded_index = index;
             }
             Err(place) => {
                 let (start, index) = (self.topics.len(), self.changes.len());
                 self.topics.push_str(topic);
                 self.changes.push(LastChange { topic: (start, self.topics.len()), sequence, body });
-                self.places[place] = Place::new(index, hash);
-                self.noted = index;
+                self.slots[place] = TableSlot::new(index, hash);
+                self.last_recorded_index = index;
             }
         }
     }
 
     /// The change that was noted last, or the one of its topic that it was of no account beside.
-    pub(crate) fn last_noted(&self) -> usize {
-        self.noted
+    pub(crate) fn last_recorded(&self) -> usize {
+        self.last_recorded_index
     }
 
-    /// A message that a change brought, see [`LastRetained::last_noted`], is not in memory any more.
-    pub(crate) fn cool(&mut self, index: usize, cold: &Cold) {
-        if let Some(LastChange { body: Some(body @ Body::Hot(_)), .. }) = self.changes.get_mut(index)
+    /// A message that a change brought, see [`LastRetained::last_recorded`], is not in memory any more.
+    pub(crate) fn spill(&mut self, index: usize, cold: &Spilled) {
+        if let Some(LastChange { body: Some(body @ Body::Loaded(_)), .. }) = self.changes.get_mut(index)
             && body.id() == cold.id()
         {
-            *body = Body::Cold(cold.clone());
+            *body = Body::Spilled(cold.clone());
         }
     }
 
     /// About how many bytes they take, without messages.
     pub(crate) fn held_bytes(&self) -> usize {
-        self.topics.len() + size_of_val(&*self.changes) + size_of_val(&*self.places)
+        self.topics.len() + size_of_val(&*self.changes) + size_of_val(&*self.slots)
     }
 
     /// All changes by topic, each with its number.
@@ -113,7 +113,7 @@ impl LastRetained {
     ///
     /// # Errors
     /// That of `take`.
-    pub fn give<E>(self, mut take: impl FnMut(&str, Body) -> Result<(), E>) -> Result<(), E> {
+    pub fn into_entries<E>(self, mut take: impl FnMut(&str, Body) -> Result<(), E>) -> Result<(), E> {
         let LastRetained { topics, changes, .. } = self;
         for LastChange { topic: (start, end), body, .. } in changes {
             if let Some(body) = body {
@@ -130,10 +130,10 @@ impl LastRetained {
 
     /// The index of a topic's change, or the place for one.
     fn find(&self, topic: &str, hash: u64) -> Result<usize, usize> {
-        let Some(mask) = self.places.len().checked_sub(1) else { return Err(0) };
+        let Some(mask) = self.slots.len().checked_sub(1) else { return Err(0) };
         let mut at = hash as usize & mask;
         loop {
-            let place = self.places[at];
+            let place = self.slots[at];
             match place.index() {
                 None => return Err(at),
                 Some(index) if place.is_of(hash) && self.topic(&self.changes[index]) == topic => return Ok(index),
@@ -144,16 +144,16 @@ impl LastRetained {
 
     /// Twice as many places.
     #[cold]
-    fn make_places(&mut self) {
-        let count = (2 * self.places.len()).max(PLACES_MIN);
-        self.places = vec![Place::VACANT; count];
+    fn grow_slots(&mut self) {
+        let count = (2 * self.slots.len()).max(SLOTS_MIN);
+        self.slots = vec![TableSlot::VACANT; count];
         for (index, change) in self.changes.iter().enumerate() {
             let hash = self.hasher.hash_one(self.topic(change));
             let mut at = hash as usize & (count - 1);
-            while self.places[at] != Place::VACANT {
+            while self.slots[at] != TableSlot::VACANT {
                 at = (at + 1) & (count - 1);
             }
-            self.places[at] = Place::new(index, hash);
+            self.slots[at] = TableSlot::new(index, hash);
         }
     }
 }
@@ -185,14 +185,14 @@ mod tests {
         let mut last = LastRetained::default();
         let topic = |number: u64| format!("{}/{number}", number % 7);
         for sequence in 1..=TOPICS {
-            last.note(&topic(sequence), sequence, body(sequence));
+            last.record(&topic(sequence), sequence, body(sequence));
         }
         for number in 1..=TOPICS {
             let (earlier, later) = (number - 1, TOPICS + number);
             match number % 4 {
-                0 => last.note(&topic(number), later, body(later)),
-                1 => last.note(&topic(number), later, None),
-                _ => last.note(&topic(number), earlier, None),
+                0 => last.record(&topic(number), later, body(later)),
+                1 => last.record(&topic(number), later, None),
+                _ => last.record(&topic(number), earlier, None),
             }
         }
         let expected = (1..=TOPICS).filter(|number| number % 4 != 1).map(|number| {
@@ -204,7 +204,7 @@ mod tests {
         assert_eq!(found, expected);
         assert!(last.by_topic().map(|(topic, ..)| topic).is_sorted() && last.by_topic().count() == TOPICS as usize);
         let mut given = Vec::new();
-        let gave = last.give(|topic, body| {
+        let gave = last.into_entries(|topic, body| {
             given.push((topic.to_owned(), body.id().number));
             if given.len() < 100 { Ok(()) } else { Err("enough") }
         });
@@ -215,6 +215,6 @@ mod tests {
     fn nothing_is_found_where_there_is_nothing() {
         let last = LastRetained::default();
         assert_eq!((last.iter().count(), last.held_bytes()), (0, 0));
-        assert_eq!(last.give(|_, _| Err(())), Ok(()));
+        assert_eq!(last.into_entries(|_, _| Err(())), Ok(()));
     }
 }

@@ -8,26 +8,28 @@
 #![forbid(unsafe_code)]
 
 mod change;
-mod handover;
+mod cluster_box;
+mod forwarded;
 mod journal;
 mod last_retained;
 mod outbound;
 mod packet_id_set;
 mod replay;
-mod seat;
 mod session;
 mod subscriptions;
 
 pub use change::Change;
-pub use handover::{Untaken, UntakenFor};
+pub use cluster_box::NoClusterBox;
+pub use forwarded::{ForwardTarget, PendingForward};
 pub use journal::{
-    AckLevel, Homes, InCluster, Journal, LogPosition, LogState, Receivers, Record, RetainedChange, SessionNumber,
-    ShardNumber, Volatile,
+    AckLevel, InCluster, Journal, LogPosition, LogState, Receivers, Record, RetainedChange, SessionNumber, ShardNumber,
+    ShardPlacement, Volatile,
 };
 pub use last_retained::LastRetained;
 pub use outbound::{Outbound, PendingMessage, Resend, SubscriptionIds};
 pub use packet_id_set::PacketIdSet;
-pub use replay::{LATE_CHANGES_MAX, MessageUnreadable, Replay, ReplayError, Replayed, ReplayedSession};
-pub use seat::NoSeat;
-pub use session::{KeptWill, SESSION_BYTES, Session, parts_of_name, session_name, share_of_queue, share_queue_name};
+pub use replay::{LATE_CHANGES_MAX, Replay, ReplayError, ReplayedSession, ReplayedState, UnreadableMessage};
+pub use session::{
+    SESSION_BYTES, Session, StoredWill, session_name, share_of_queue, share_queue_name, split_session_name,
+};
 pub use subscriptions::{SubscriptionRecord, SubscriptionSet, subscription_bytes};

@@ -1,8 +1,8 @@
 //! Messages on their way to one client: a window of those that carry a packet identifier, and a queue of those that wait.
 
-mod cold;
 mod describe;
 mod shared;
+mod spill;
 #[cfg(test)]
 mod tests;
 
@@ -87,12 +87,12 @@ pub struct PendingMessage {
 impl PendingMessage {
     /// What the delivery counts against the limits of its session, in bytes: its message in full, whoever else holds it.
     pub fn counted_bytes(&self) -> usize {
-        PendingMessage::counted_bytes_of(self.message.kept_bytes(), &self.subscription_ids)
+        PendingMessage::counted_bytes_of(self.message.allocated_bytes(), &self.subscription_ids)
     }
 
     /// The same for a message that takes so many bytes.
-    pub fn counted_bytes_of(kept_bytes: usize, subscription_ids: &SubscriptionIds) -> usize {
-        kept_bytes + size_of::<PendingMessage>() + subscription_ids.heap_bytes()
+    pub fn counted_bytes_of(allocated_bytes: usize, subscription_ids: &SubscriptionIds) -> usize {
+        allocated_bytes + size_of::<PendingMessage>() + subscription_ids.heap_bytes()
     }
 }
 
@@ -125,7 +125,7 @@ impl Slot {
 
 /// What deliveries add up to.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
-struct Sum {
+struct ByteTotals {
     /// See [`PendingMessage::counted_bytes`].
     counted_bytes: usize,
     /// Bytes of subscription identifiers outside of the deliveries.
@@ -134,12 +134,12 @@ struct Sum {
     saved_bytes: usize,
 }
 
-impl Sum {
+impl ByteTotals {
     #[inline]
     fn add(&mut self, delivery: &PendingMessage) {
         self.counted_bytes += delivery.counted_bytes();
         self.ids_bytes += delivery.subscription_ids.heap_bytes();
-        if let Body::Cold(cold) = &delivery.message {
+        if let Body::Spilled(cold) = &delivery.message {
             self.saved_bytes += cold.saved_bytes();
         }
     }
@@ -148,7 +148,7 @@ impl Sum {
     fn subtract(&mut self, delivery: &PendingMessage) {
         self.counted_bytes -= delivery.counted_bytes();
         self.ids_bytes -= delivery.subscription_ids.heap_bytes();
-        if let Body::Cold(cold) = &delivery.message {
+        if let Body::Spilled(cold) = &delivery.message {
             self.saved_bytes -= cold.saved_bytes();
         }
     }
@@ -176,12 +176,12 @@ pub struct Outbound {
     in_flight: usize,
     queue: VecDeque<PendingMessage>,
     left_queue: u64,
-    cooling: cold::Cooling,
-    in_queue: Sum,
-    in_window: Sum,
+    spill_progress: spill::SpillProgress,
+    in_queue: ByteTotals,
+    in_window: ByteTotals,
     /// What queue and window take, and what they took when that was last asked for.
     bytes: Bytes,
-    told: Bytes,
+    reported: Bytes,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -226,11 +226,11 @@ impl Outbound {
             in_flight: 0,
             queue: VecDeque::new(),
             left_queue: 0,
-            cooling: cold::Cooling::default(),
-            in_queue: Sum::default(),
-            in_window: Sum::default(),
+            spill_progress: spill::SpillProgress::default(),
+            in_queue: ByteTotals::default(),
+            in_window: ByteTotals::default(),
             bytes: Bytes { queue: 0, window: size_of::<Outbound>() },
-            told: Bytes::default(),
+            reported: Bytes::default(),
         }
     }
 
@@ -275,16 +275,16 @@ impl Outbound {
     /// Bytes of queue and window without the messages themselves, which count once for all who hold them: those that
     /// [`Outbound::take_growth`] has told of.
     pub fn footprint(&self) -> Footprint<2> {
-        [(Kind::Queue, self.told.queue), (Kind::Window, self.told.window)]
+        [(Kind::Queue, self.reported.queue), (Kind::Window, self.reported.window)]
     }
 
     /// How the footprint has changed since it was last asked for: for each kind what it was, and what it is now.
     #[inline]
     pub fn take_growth(&mut self) -> Option<[(Kind, usize, usize); 2]> {
-        if self.told == self.bytes {
+        if self.reported == self.bytes {
             return None;
         }
-        let Bytes { queue, window } = std::mem::replace(&mut self.told, self.bytes);
+        let Bytes { queue, window } = std::mem::replace(&mut self.reported, self.bytes);
         Some([(Kind::Queue, queue, self.bytes.queue), (Kind::Window, window, self.bytes.window)])
     }
 

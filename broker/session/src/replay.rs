@@ -3,12 +3,12 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use tautwire_memory::Holds;
-use tautwire_message::{Body, Cold, Message, MessageId};
+use tautwire_memory::MemoryFootprint;
+use tautwire_message::{Body, Message, MessageId, Spilled};
 
 use crate::change::Change;
-use crate::handover::{Handover, Untaken};
-use crate::journal::{Homes, Record, RetainedChange, SessionNumber, ShardNumber};
+use crate::forwarded::{ForwardedMessages, PendingForward};
+use crate::journal::{Record, RetainedChange, SessionNumber, ShardNumber, ShardPlacement};
 use crate::last_retained::LastRetained;
 use crate::outbound::PendingMessage;
 use crate::session::Session;
@@ -21,20 +21,20 @@ pub struct ReplayedSession {
     /// Its state.
     pub session: Session,
     /// Since when its client has been away, in milliseconds of Unix time; `None` where it was connected when the log ended.
-    pub left_at_ms: Option<u64>,
+    pub disconnected_at_ms: Option<u64>,
 }
 
 /// All that a log has led to.
 #[derive(Debug)]
-pub struct Replayed {
+pub struct ReplayedState {
     /// By number.
     pub sessions: Vec<ReplayedSession>,
     /// What topics retain.
     pub retained: LastRetained,
     /// By receiving shard: what was on its way there, in the order in which each sender handed it over.
-    pub untaken: Vec<(ShardNumber, Untaken)>,
+    pub pending_forwards: Vec<(ShardNumber, PendingForward)>,
     /// Where clients lived in the last run.
-    pub homes: Option<Homes>,
+    pub homes: Option<ShardPlacement>,
     /// The number of the last change of the retained messages.
     pub last_sequence: u64,
 }
@@ -45,9 +45,9 @@ pub enum ReplayError {
     /// A record speaks of a session that has not begun, or has ended.
     UnknownSession(SessionNumber),
     /// A session begins under a number that another one has.
-    NumberTaken(SessionNumber),
+    DuplicateSession(SessionNumber),
     /// A message of a session has another Packet Identifier than the records before it give.
-    OtherIdentifier(SessionNumber),
+    PacketIdMismatch(SessionNumber),
 }
 
 impl ReplayError {
@@ -55,8 +55,8 @@ impl ReplayError {
     pub fn code(&self) -> &'static str {
         match self {
             ReplayError::UnknownSession(_) => "replay-unknown-session",
-            ReplayError::NumberTaken(_) => "replay-number-taken",
-            ReplayError::OtherIdentifier(_) => "replay-other-identifier",
+            ReplayError::DuplicateSession(_) => "replay-number-taken",
+            ReplayError::PacketIdMismatch(_) => "replay-other-identifier",
         }
     }
 }
@@ -67,10 +67,10 @@ impl fmt::Display for ReplayError {
             ReplayError::UnknownSession(SessionNumber(number)) => {
                 write!(f, "a record speaks of session {number}, which is not there; part of the log is missing")
             }
-            ReplayError::NumberTaken(SessionNumber(number)) => {
+            ReplayError::DuplicateSession(SessionNumber(number)) => {
                 write!(f, "session {number} begins twice; part of the log is missing or there twice")
             }
-            ReplayError::OtherIdentifier(SessionNumber(number)) => {
+            ReplayError::PacketIdMismatch(SessionNumber(number)) => {
                 write!(
                     f,
                     "a message of session {number} has an unexpected packet identifier; part of the log is missing"
@@ -91,8 +91,8 @@ pub const LATE_CHANGES_MAX: u64 = 1 << 20;
 pub struct Replay {
     sessions: BTreeMap<SessionNumber, ReplayedSession>,
     retained: LastRetained,
-    handover: Handover,
-    homes: Option<Homes>,
+    forwarded: ForwardedMessages,
+    homes: Option<ShardPlacement>,
     last_session: SessionNumber,
     last_sequence: u64,
 }
@@ -106,21 +106,21 @@ impl Replay {
         match *record {
             Record::Opened { session: number, client_id, .. } => {
                 if self.sessions.contains_key(&number) {
-                    return Err(ReplayError::NumberTaken(number));
+                    return Err(ReplayError::DuplicateSession(number));
                 }
                 self.last_session = self.last_session.max(number);
-                let replayed = ReplayedSession { number, session: Session::new(client_id), left_at_ms: None };
+                let replayed = ReplayedSession { number, session: Session::new(client_id), disconnected_at_ms: None };
                 self.sessions.insert(number, replayed);
             }
             Record::Changed { session: number, change, packet_id } => {
                 let session = &mut self.session(number)?.session;
                 if packet_id.is_some() && session.next_packet_id() != packet_id {
-                    return Err(ReplayError::OtherIdentifier(number));
+                    return Err(ReplayError::PacketIdMismatch(number));
                 }
                 session.apply(change.clone());
             }
-            Record::Returned { session: number, .. } => self.session(number)?.left_at_ms = None,
-            Record::Left { session: number, at_ms } => self.session(number)?.left_at_ms = Some(at_ms),
+            Record::Returned { session: number, .. } => self.session(number)?.disconnected_at_ms = None,
+            Record::Left { session: number, at_ms } => self.session(number)?.disconnected_at_ms = Some(at_ms),
             Record::Ended(number) => {
                 self.sessions.remove(&number).ok_or(ReplayError::UnknownSession(number))?;
             }
@@ -128,21 +128,21 @@ impl Replay {
                 self.last_session = self.last_session.max(last_session);
                 self.last_sequence = self.last_sequence.max(last_sequence);
             }
-            Record::Begun(homes) => {
+            Record::RunStarted(homes) => {
                 self.homes = Some(homes);
-                self.handover.clear();
+                self.forwarded.clear();
             }
-            Record::Handed { from, to, sequence, message, receivers } => {
-                self.handover.hand((from, to), sequence, message, receivers);
+            Record::Forwarded { from, to, sequence, message, receivers } => {
+                self.forwarded.add((from, to), sequence, message, receivers);
             }
-            Record::Took { from, to, sequence } => self.handover.take((from, to), sequence),
+            Record::ForwardAccepted { from, to, sequence } => self.forwarded.take((from, to), sequence),
             Record::Retained { sequence, change } => {
                 let (topic, message) = match change {
                     RetainedChange::Set(message) => (message.topic(), Some(message.clone().into())),
                     RetainedChange::Cleared(topic) => (&**topic, None),
                 };
                 self.last_sequence = self.last_sequence.max(sequence);
-                self.retained.note(topic, sequence, message);
+                self.retained.record(topic, sequence, message);
             }
         }
         Ok(())
@@ -185,28 +185,28 @@ impl Replay {
         self.retained.iter().map(|(_, _, body)| body)
     }
 
-    /// The number of the message that has joined a session's queue last (see [`crate::Outbound::cool`]).
+    /// The number of the message that has joined a session's queue last (see [`crate::Outbound::spill`]).
     pub fn last_queued(&self, number: SessionNumber) -> Option<u64> {
         let outbound = self.sessions.get(&number)?.session.outbound()?;
         (outbound.left_queue() + outbound.queued() as u64).checked_sub(1)
     }
 
     /// Message `queued` of a session's queue is not in memory any more.
-    pub fn spill_queued(&mut self, number: SessionNumber, queued: u64, cold: &Cold) {
+    pub fn spill_queued(&mut self, number: SessionNumber, queued: u64, cold: &Spilled) {
         let replayed = self.sessions.get_mut(&number);
         if let Some(outbound) = replayed.and_then(|replayed| replayed.session.outbound_mut()) {
-            outbound.cool(queued, cold);
+            outbound.spill(queued, cold);
         }
     }
 
-    /// Where the topic stands whose retained message was changed last, for [`Replay::cool_retained`].
+    /// Where the topic stands whose retained message was changed last, for [`Replay::spill_retained`].
     pub fn last_retained(&self) -> usize {
-        self.retained.last_noted()
+        self.retained.last_recorded()
     }
 
     /// A message that was retained is not in memory any more, if its topic still retains it.
-    pub fn cool_retained(&mut self, place: usize, cold: &Cold) {
-        self.retained.cool(place, cold);
+    pub fn spill_retained(&mut self, place: usize, cold: &Spilled) {
+        self.retained.spill(place, cold);
     }
 
     /// Tells `visit` the records that lead to this state, with all messages in memory: `read` gives those that are not.
@@ -215,30 +215,30 @@ impl Replay {
     /// A message cannot be read. Not all has been told then.
     pub fn describe(
         &self,
-        mut read: impl FnMut(&Cold) -> Option<Message>,
+        mut read: impl FnMut(&Spilled) -> Option<Message>,
         mut visit: impl FnMut(&Record<'_>),
-    ) -> Result<(), MessageUnreadable> {
+    ) -> Result<(), UnreadableMessage> {
         let mut unread = None;
         visit(&Record::Counted { last_session: self.last_session, last_sequence: self.last_sequence });
         if let Some(homes) = self.homes {
-            visit(&Record::Begun(homes));
+            visit(&Record::RunStarted(homes));
         }
-        for ReplayedSession { number, session, left_at_ms } in self.sessions.values() {
+        for ReplayedSession { number, session, disconnected_at_ms } in self.sessions.values() {
             let number = *number;
             // When it began is not known any more, and nobody asks.
             visit(&Record::Opened { session: number, client_id: session.name(), at_ms: 0 });
-            session.describe(|change, packet_id| match warmed(change, &mut read) {
+            session.describe(|change, packet_id| match with_loaded_message(change, &mut read) {
                 Ok(None) => visit(&Record::Changed { session: number, change, packet_id }),
                 Ok(Some(change)) => visit(&Record::Changed { session: number, change: &change, packet_id }),
                 Err(error) => unread = Some(error),
             });
-            if let Some(at_ms) = *left_at_ms {
+            if let Some(at_ms) = *disconnected_at_ms {
                 visit(&Record::Left { session: number, at_ms });
             }
         }
         for (topic, sequence, body) in self.retained.by_topic() {
             let change = match body {
-                Some(body) => match hot(body, &mut read) {
+                Some(body) => match loaded(body, &mut read) {
                     Ok(message) => RetainedChange::Set(message),
                     Err(error) => {
                         unread = Some(error);
@@ -250,21 +250,21 @@ impl Replay {
             };
             visit(&Record::Retained { sequence, change: &change });
         }
-        self.handover.describe(&mut visit);
+        self.forwarded.describe(&mut visit);
         unread.map_or(Ok(()), Err)
     }
 
     /// A message that is on its way from one shard to another.
-    pub fn handed_message(&self, id: MessageId) -> Option<&Message> {
-        self.handover.message(id)
+    pub fn forwarded_message(&self, id: MessageId) -> Option<&Message> {
+        self.forwarded.message(id)
     }
 
     /// All of it.
-    pub fn finish(self) -> Replayed {
-        Replayed {
+    pub fn finish(self) -> ReplayedState {
+        ReplayedState {
             sessions: self.sessions.into_values().collect(),
             retained: self.retained,
-            untaken: self.handover.finish(),
+            pending_forwards: self.forwarded.finish(),
             homes: self.homes,
             last_sequence: self.last_sequence,
         }
@@ -273,33 +273,33 @@ impl Replay {
 
 /// A message that is not in memory cannot be read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct MessageUnreadable(pub MessageId);
+pub struct UnreadableMessage(pub MessageId);
 
-impl fmt::Display for MessageUnreadable {
+impl fmt::Display for UnreadableMessage {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "message {} cannot be read from the folder for cold messages; look at the disk", self.0)
     }
 }
 
-impl std::error::Error for MessageUnreadable {}
+impl std::error::Error for UnreadableMessage {}
 
-fn hot(body: &Body, read: &mut impl FnMut(&Cold) -> Option<Message>) -> Result<Message, MessageUnreadable> {
+fn loaded(body: &Body, read: &mut impl FnMut(&Spilled) -> Option<Message>) -> Result<Message, UnreadableMessage> {
     match body {
-        Body::Hot(message) => Ok(message.clone()),
-        Body::Cold(cold) => read(cold).ok_or(MessageUnreadable(cold.id())),
+        Body::Loaded(message) => Ok(message.clone()),
+        Body::Spilled(cold) => read(cold).ok_or(UnreadableMessage(cold.id())),
     }
 }
 
 /// The change with its message in memory, where it was not.
-fn warmed(
+fn with_loaded_message(
     change: &Change,
-    read: &mut impl FnMut(&Cold) -> Option<Message>,
-) -> Result<Option<Change>, MessageUnreadable> {
+    read: &mut impl FnMut(&Spilled) -> Option<Message>,
+) -> Result<Option<Change>, UnreadableMessage> {
     let (Change::Queued(delivery) | Change::Started(delivery)) = change else { return Ok(None) };
-    if delivery.message.cold().is_none() {
+    if delivery.message.spilled().is_none() {
         return Ok(None);
     }
-    let delivery = PendingMessage { message: hot(&delivery.message, read)?.into(), ..delivery.clone() };
+    let delivery = PendingMessage { message: loaded(&delivery.message, read)?.into(), ..delivery.clone() };
     Ok(Some(match change {
         Change::Queued(_) => Change::Queued(delivery),
         _ => Change::Started(delivery),
@@ -334,7 +334,7 @@ mod tests {
         let sessions = replay.finish().sessions;
         let [only] = &sessions[..] else { panic!("{sessions:?}") };
         assert_eq!((only.session.client_id(), only.session.expiry_interval_s()), ("a", 60));
-        assert_eq!((only.number, only.left_at_ms), (one, Some(700)));
+        assert_eq!((only.number, only.disconnected_at_ms), (one, Some(700)));
     }
 
     #[test]
@@ -353,14 +353,14 @@ mod tests {
         let retained = replay.finish().retained;
         let retained: Vec<_> = retained.iter().collect();
         let [("t", 3, body)] = retained[..] else { panic!("{retained:?}") };
-        assert_eq!(body.hot().map(Message::payload), Some(&b"new"[..]));
+        assert_eq!(body.loaded().map(Message::payload), Some(&b"new"[..]));
     }
 
     #[test]
     fn what_was_handed_over_is_there_until_it_has_been_taken_or_another_run_begins() {
         let (one, two) = (ShardNumber(1), ShardNumber(2));
         let message = message("t", b"x");
-        let handed = |from, to, sequence| Record::Handed {
+        let handed = |from, to, sequence| Record::Forwarded {
             from,
             to,
             sequence,
@@ -369,22 +369,23 @@ mod tests {
         };
         let mut replay = Replay::default();
         let mut apply = |record: Record<'_>| replay.apply(&record).expect("no session is concerned");
-        apply(Record::Begun(Homes { shards: 3, seed: 5 }));
+        apply(Record::RunStarted(ShardPlacement { shards: 3, seed: 5 }));
         for sequence in 1..=3 {
             apply(handed(one, two, sequence));
         }
         apply(handed(two, one, 1));
-        apply(Record::Took { from: one, to: two, sequence: 2 });
+        apply(Record::ForwardAccepted { from: one, to: two, sequence: 2 });
         let mut copy = Replay::default();
         let described = replay.describe(|_| None, |record| copy.apply(record).expect("they belong together"));
         assert_eq!(described, Ok(()));
         assert_eq!(copy, replay);
-        let Replayed { untaken, homes, .. } = copy.finish();
-        let left: Vec<_> = untaken.iter().map(|(to, untaken)| (*to, untaken.sequence)).collect();
+        let ReplayedState { pending_forwards, homes, .. } = copy.finish();
+        let left: Vec<_> =
+            pending_forwards.iter().map(|(to, pending_forwards)| (*to, pending_forwards.sequence)).collect();
         assert_eq!(left, [(two, 3), (one, 1)]);
-        assert_eq!(homes, Some(Homes { shards: 3, seed: 5 }));
-        replay.apply(&Record::Begun(Homes { shards: 1, seed: 6 })).expect("no session is concerned");
-        assert_eq!(replay.finish().untaken, []);
+        assert_eq!(homes, Some(ShardPlacement { shards: 3, seed: 5 }));
+        replay.apply(&Record::RunStarted(ShardPlacement { shards: 1, seed: 6 })).expect("no session is concerned");
+        assert_eq!(replay.finish().pending_forwards, []);
     }
 
     #[test]
@@ -396,7 +397,7 @@ mod tests {
         assert_eq!(replay.apply(&Record::Ended(number)), Err(unknown));
         let opened = Record::Opened { session: number, client_id: "a", at_ms: 0 };
         assert_eq!(replay.apply(&opened), Ok(()));
-        assert_eq!(replay.apply(&opened), Err(ReplayError::NumberTaken(number)));
+        assert_eq!(replay.apply(&opened), Err(ReplayError::DuplicateSession(number)));
         assert_eq!(unknown.code(), "replay-unknown-session");
     }
 }

@@ -8,12 +8,12 @@ use crate::change::Change;
 use crate::outbound::{Outbound, PendingMessage, Sequence};
 use crate::packet_id_set::PacketIdSet;
 use crate::subscriptions::SubscriptionSet;
-use tautwire_memory::{Footprint, Holds, Kind};
+use tautwire_memory::{Footprint, Kind, MemoryFootprint};
 use tautwire_message::Message;
 
 /// The will of a client [MQTT 5.0 section 3.1.2.5].
 #[derive(Debug, Clone, PartialEq)]
-pub struct KeptWill {
+pub struct StoredWill {
     /// What will be published. Its expiry is set when it is.
     pub message: Message,
     /// Will Delay Interval in seconds.
@@ -28,7 +28,7 @@ pub struct Session {
     /// See [`session_name`].
     name: Box<str>,
     subscriptions: SubscriptionSet,
-    will: Option<Box<KeptWill>>,
+    will: Option<Box<StoredWill>>,
     outbound: Option<Box<Outbound>>,
     held: Option<Box<PacketIdSet>>,
     expiry_interval_s: u32,
@@ -41,20 +41,20 @@ pub struct Session {
 pub const SESSION_BYTES: usize = size_of::<Session>() + 64;
 
 /// No Client Identifier has this character [MQTT-1.5.4-2], so no client can name the session of another mount point.
-const BEHIND_MOUNT_POINT: char = '\0';
+const MOUNT_POINT_SEPARATOR: char = '\0';
 
 /// What the session of a client is called: by its Client Identifier, and by the mount point behind which its client is, where there is
 /// one. So clients of different mount points that call themselves alike have nothing to do with each other, also after a restart.
 pub fn session_name<'a>(mount_point: Option<&str>, client_id: &'a str) -> Cow<'a, str> {
     match mount_point {
         None => Cow::Borrowed(client_id),
-        Some(mount_point) => Cow::Owned(format!("{mount_point}{BEHIND_MOUNT_POINT}{client_id}")),
+        Some(mount_point) => Cow::Owned(format!("{mount_point}{MOUNT_POINT_SEPARATOR}{client_id}")),
     }
 }
 
 /// The mount point and the Client Identifier of which a session's name is made.
-pub fn parts_of_name(name: &str) -> (Option<&str>, &str) {
-    match name.split_once(BEHIND_MOUNT_POINT) {
+pub fn split_session_name(name: &str) -> (Option<&str>, &str) {
+    match name.split_once(MOUNT_POINT_SEPARATOR) {
         None => (None, name),
         Some((mount_point, client_id)) => (Some(mount_point), client_id),
     }
@@ -63,19 +63,19 @@ pub fn parts_of_name(name: &str) -> (Option<&str>, &str) {
 /// The name of the session that is the queue of a shared subscription, which is given whole: `$share/group/filter`. Mount points are not
 /// empty, so no client has it.
 pub fn share_queue_name(share: &str) -> String {
-    format!("{BEHIND_MOUNT_POINT}{share}")
+    format!("{MOUNT_POINT_SEPARATOR}{share}")
 }
 
 /// The shared subscription whose queue the session of this name is; `None` for the session of a client.
 pub fn share_of_queue(name: &str) -> Option<&str> {
-    name.strip_prefix(BEHIND_MOUNT_POINT)
+    name.strip_prefix(MOUNT_POINT_SEPARATOR)
 }
 
-impl Holds<5> for Session {
+impl MemoryFootprint<5> for Session {
     fn footprint(&self) -> Footprint<5> {
         let ids_bytes = self.held.as_ref().map_or(0, |held| size_of::<PacketIdSet>() + held.heap_bytes());
         // Its message counts as all messages do.
-        let will_bytes = self.will.as_ref().map_or(0, |_| size_of::<KeptWill>());
+        let will_bytes = self.will.as_ref().map_or(0, |_| size_of::<StoredWill>());
         // A vacant place has a session without an identifier.
         let own_bytes = if self.name.is_empty() { 0 } else { SESSION_BYTES + self.name.len() };
         let subscriptions = (Kind::Subscription, self.subscriptions.bytes());
@@ -98,7 +98,7 @@ impl Session {
 
     /// The Client Identifier.
     pub fn client_id(&self) -> &str {
-        let (_, client_id) = parts_of_name(&self.name);
+        let (_, client_id) = split_session_name(&self.name);
         client_id
     }
 
@@ -113,7 +113,7 @@ impl Session {
     }
 
     /// The will, if one is set.
-    pub fn will(&self) -> Option<&KeptWill> {
+    pub fn will(&self) -> Option<&StoredWill> {
         self.will.as_deref()
     }
 
@@ -144,7 +144,7 @@ impl Session {
     /// in memory.
     pub fn memory_bytes(&self) -> usize {
         let footprint: usize = self.footprint().iter().map(|(_, bytes)| bytes).sum();
-        let will_bytes = self.will.as_ref().map_or(0, |will| will.message.kept_bytes());
+        let will_bytes = self.will.as_ref().map_or(0, |will| will.message.allocated_bytes());
         footprint + will_bytes + self.outbound().map_or(0, Outbound::memory_bytes)
     }
 
@@ -165,7 +165,7 @@ impl Session {
                     outbound.start(delivery);
                 }
             }
-            Change::Withdrawn => return self.outbound.as_mut()?.withdraw(),
+            Change::Unqueued => return self.outbound.as_mut()?.withdraw(),
             Change::Received(id) => return self.outbound.as_mut()?.release(id),
             Change::Completed(id) => return self.outbound.as_mut()?.complete(id),
             Change::Taken(id) => {
@@ -176,11 +176,11 @@ impl Session {
                     held.remove(id);
                 }
             }
-            Change::GoOnWith(id) => match &mut self.outbound {
-                Some(outbound) => outbound.go_on_with(id),
+            Change::NextPacketId(id) => match &mut self.outbound {
+                Some(outbound) => outbound.set_next_packet_id(id),
                 None => self.sequence = Sequence::from(id),
             },
-            Change::Awaited(id) => self.outbound_or_new().await_complete(id),
+            Change::AwaitingPubComp(id) => self.outbound_or_new().add_awaiting_pubcomp(id),
             Change::ExpiryInterval(seconds) => self.expiry_interval_s = seconds,
             Change::Will(will) => self.will = will,
             Change::Subscribed(filter, record) => {
@@ -215,7 +215,7 @@ impl Session {
         if let Some(id) = self.next_packet_id()
             && next != Some(id)
         {
-            visit(&Change::GoOnWith(id), None);
+            visit(&Change::NextPacketId(id), None);
         }
         for delivery in self.outbound.iter().flat_map(|outbound| outbound.queue()) {
             visit(&Change::Queued(delivery.clone()), None);

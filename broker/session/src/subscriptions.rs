@@ -23,7 +23,7 @@ pub struct SubscriptionRecord {
 
 /// A record as it is kept, next to its filter.
 #[derive(Debug, Clone, Copy, PartialEq)]
-struct Kept {
+struct StoredSubscription {
     identifier: Option<SubscriptionId>,
     qos: QoS,
     retain_handling: RetainHandling,
@@ -35,14 +35,14 @@ const NO_LOCAL: u8 = 1;
 const RETAIN_AS_PUBLISHED: u8 = 2;
 
 // Most sessions have one subscription. The list of one takes the least that an allocation of its kind can take.
-const _: () = assert!(size_of::<(Box<str>, Kept)>() == 24);
+const _: () = assert!(size_of::<(Box<str>, StoredSubscription)>() == 24);
 
-impl From<SubscriptionRecord> for Kept {
-    fn from(record: SubscriptionRecord) -> Kept {
+impl From<SubscriptionRecord> for StoredSubscription {
+    fn from(record: SubscriptionRecord) -> StoredSubscription {
         let SubscriptionRecord { options, identifier, format } = record;
         let no_local = if options.no_local { NO_LOCAL } else { 0 };
         let retain_as_published = if options.retain_as_published { RETAIN_AS_PUBLISHED } else { 0 };
-        Kept {
+        StoredSubscription {
             identifier,
             qos: options.qos,
             retain_handling: options.retain_handling,
@@ -52,15 +52,15 @@ impl From<SubscriptionRecord> for Kept {
     }
 }
 
-impl From<Kept> for SubscriptionRecord {
-    fn from(kept: Kept) -> SubscriptionRecord {
+impl From<StoredSubscription> for SubscriptionRecord {
+    fn from(stored: StoredSubscription) -> SubscriptionRecord {
         let options = SubscriptionOptions {
-            qos: kept.qos,
-            no_local: kept.flags & NO_LOCAL != 0,
-            retain_as_published: kept.flags & RETAIN_AS_PUBLISHED != 0,
-            retain_handling: kept.retain_handling,
+            qos: stored.qos,
+            no_local: stored.flags & NO_LOCAL != 0,
+            retain_as_published: stored.flags & RETAIN_AS_PUBLISHED != 0,
+            retain_handling: stored.retain_handling,
         };
-        SubscriptionRecord { options, identifier: kept.identifier, format: kept.format }
+        SubscriptionRecord { options, identifier: stored.identifier, format: stored.format }
     }
 }
 
@@ -91,8 +91,8 @@ pub struct SubscriptionSet {
 #[derive(Debug, Clone, PartialEq)]
 enum Representation {
     /// Sorted by filter.
-    List(Vec<(Box<str>, Kept)>),
-    Tree(BTreeMap<Box<str>, Kept>),
+    List(Vec<(Box<str>, StoredSubscription)>),
+    Tree(BTreeMap<Box<str>, StoredSubscription>),
 }
 
 impl Default for Representation {
@@ -124,7 +124,7 @@ impl SubscriptionSet {
     pub fn get(&self, filter: &str) -> Option<SubscriptionRecord> {
         match &self.representation {
             Representation::List(list) => position(list, filter).ok().map(|at| list[at].1.into()),
-            Representation::Tree(tree) => tree.get(filter).map(|kept| (*kept).into()),
+            Representation::Tree(tree) => tree.get(filter).map(|stored| (*stored).into()),
         }
     }
 
@@ -137,7 +137,7 @@ impl SubscriptionSet {
         replaced.map(SubscriptionRecord::from)
     }
 
-    fn put(&mut self, filter: &str, record: Kept) -> Option<Kept> {
+    fn put(&mut self, filter: &str, record: StoredSubscription) -> Option<StoredSubscription> {
         if let Representation::List(list) = &mut self.representation {
             match position(list, filter) {
                 Ok(at) => return Some(std::mem::replace(&mut list[at].1, record)),
@@ -180,8 +180,8 @@ impl SubscriptionSet {
                 (None, Some(tree.range::<str, _>((Bound::Excluded(filter), Bound::Unbounded))))
             }
         };
-        let from_list = list.into_iter().flatten().map(|(filter, kept)| (&**filter, (*kept).into()));
-        let from_tree = tree.into_iter().flatten().map(|(filter, kept)| (&**filter, (*kept).into()));
+        let from_list = list.into_iter().flatten().map(|(filter, stored)| (&**filter, (*stored).into()));
+        let from_tree = tree.into_iter().flatten().map(|(filter, stored)| (&**filter, (*stored).into()));
         from_list.chain(from_tree)
     }
 
@@ -191,13 +191,13 @@ impl SubscriptionSet {
             Representation::List(list) => (Some(list), None),
             Representation::Tree(tree) => (None, Some(tree)),
         };
-        let from_list = list.into_iter().flatten().map(|(filter, kept)| (&**filter, (*kept).into()));
-        let from_tree = tree.into_iter().flatten().map(|(filter, kept)| (&**filter, (*kept).into()));
+        let from_list = list.into_iter().flatten().map(|(filter, stored)| (&**filter, (*stored).into()));
+        let from_tree = tree.into_iter().flatten().map(|(filter, stored)| (&**filter, (*stored).into()));
         from_list.chain(from_tree)
     }
 }
 
-fn position(list: &[(Box<str>, Kept)], filter: &str) -> Result<usize, usize> {
+fn position(list: &[(Box<str>, StoredSubscription)], filter: &str) -> Result<usize, usize> {
     list.binary_search_by(|(held, _)| (**held).cmp(filter))
 }
 
@@ -232,7 +232,7 @@ mod tests {
                                 retain_handling: RetainHandling::from_u8(handling).expect("0 to 2"),
                             };
                             let record = SubscriptionRecord { options, identifier, format };
-                            assert_eq!(SubscriptionRecord::from(Kept::from(record)), record);
+                            assert_eq!(SubscriptionRecord::from(StoredSubscription::from(record)), record);
                         }
                     }
                 }

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use tautwire_message::MessageRef;
 use tautwire_protocol::{PacketId, QoS, SubscriptionOptions};
-use tautwire_session::{Change, KeptWill, PendingMessage, Resend, Session, SubscriptionIds, SubscriptionRecord};
+use tautwire_session::{Change, PendingMessage, Resend, Session, StoredWill, SubscriptionIds, SubscriptionRecord};
 
 /// SplitMix64.
 struct Random(u64);
@@ -55,7 +55,7 @@ fn delivery(number: u32) -> PendingMessage {
 }
 
 fn number_of(delivery: &PendingMessage) -> u32 {
-    delivery.message.hot().expect("it is hot").payload().try_into().map(u32::from_le_bytes).expect("four bytes")
+    delivery.message.loaded().expect("it is hot").payload().try_into().map(u32::from_le_bytes).expect("four bytes")
 }
 
 struct Life {
@@ -113,7 +113,7 @@ impl Life {
 
     fn withdraw(&mut self) {
         self.model.queue.pop_front();
-        self.apply(Change::Withdrawn);
+        self.apply(Change::Unqueued);
     }
 
     fn receive(&mut self, at: usize) {
@@ -297,8 +297,8 @@ fn packet_id(id: u16) -> PacketId {
 #[test]
 fn a_session_is_described_with_all_that_it_has() {
     let mut session = Session::new("c");
-    let will = KeptWill {
-        message: delivery(1).message.hot().cloned().expect("it is hot"),
+    let will = StoredWill {
+        message: delivery(1).message.loaded().cloned().expect("it is hot"),
         delay_s: 5,
         message_expiry_s: Some(9),
     };

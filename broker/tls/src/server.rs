@@ -7,9 +7,9 @@ use rustls::ServerConfig;
 use rustls::crypto::ring;
 use rustls::server::{NoServerSessionStorage, ProducesTickets, UnbufferedServerConnection, WebPkiClientVerifier};
 
-use crate::failure::Failure;
-use crate::material::{Material, MaterialError};
-use crate::names::ByName;
+use crate::config::{TlsServerConfig, TlsServerConfigError};
+use crate::error::TlsError;
+use crate::sni::SniResolver;
 use crate::tls::Tls;
 
 /// What is spoken inside, which clients may ask for by ALPN (RFC 7301).
@@ -31,41 +31,41 @@ impl Protocol {
 }
 
 /// The TLS of one listener. Its material can change while connections are there: they go on with what they began with.
-pub struct Server {
+pub struct TlsServer {
     protocol: Protocol,
-    current: RwLock<Arc<Current>>,
+    current: RwLock<Arc<ActiveConfig>>,
 }
 
-struct Current {
-    material: Material,
+struct ActiveConfig {
+    material: TlsServerConfig,
     config: Arc<ServerConfig>,
     tickets: Arc<dyn ProducesTickets>,
 }
 
 /// Material that has been looked at and can be taken at any time.
-pub struct Prepared(Arc<Current>);
+pub struct PreparedConfig(Arc<ActiveConfig>);
 
-impl fmt::Debug for Server {
+impl fmt::Debug for TlsServer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Server").field("protocol", &self.protocol).finish_non_exhaustive()
     }
 }
 
-impl fmt::Debug for Prepared {
+impl fmt::Debug for PreparedConfig {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Prepared")
     }
 }
 
-impl Server {
+impl TlsServer {
     /// A server that speaks `protocol` inside.
     ///
     /// # Errors
     /// What is wrong with the material.
-    pub fn new(material: Material, protocol: Protocol) -> Result<Server, MaterialError> {
+    pub fn new(material: TlsServerConfig, protocol: Protocol) -> Result<TlsServer, TlsServerConfigError> {
         let tickets = new_tickets()?;
-        let current = Current::new(material, protocol, tickets)?;
-        Ok(Server { protocol, current: RwLock::new(Arc::new(current)) })
+        let current = ActiveConfig::new(material, protocol, tickets)?;
+        Ok(TlsServer { protocol, current: RwLock::new(Arc::new(current)) })
     }
 
     /// Looks at other material; nothing changes yet.
@@ -75,14 +75,14 @@ impl Server {
     ///
     /// # Errors
     /// What is wrong with it.
-    pub fn prepare(&self, material: Material) -> Result<Prepared, MaterialError> {
+    pub fn prepare(&self, material: TlsServerConfig) -> Result<PreparedConfig, TlsServerConfigError> {
         let current = self.current();
-        let tickets = if material.trusts_like(&current.material) { current.tickets.clone() } else { new_tickets()? };
-        Current::new(material, self.protocol, tickets).map(|current| Prepared(Arc::new(current)))
+        let tickets = if material.has_same_trust(&current.material) { current.tickets.clone() } else { new_tickets()? };
+        ActiveConfig::new(material, self.protocol, tickets).map(|current| PreparedConfig(Arc::new(current)))
     }
 
     /// From now on new connections are made with this.
-    pub fn adopt(&self, prepared: Prepared) {
+    pub fn adopt(&self, prepared: PreparedConfig) {
         *self.current.write().unwrap_or_else(PoisonError::into_inner) = prepared.0;
     }
 
@@ -90,7 +90,7 @@ impl Server {
     ///
     /// # Errors
     /// Never, as far as is known.
-    pub fn accept(&self) -> Result<Tls, Failure> {
+    pub fn accept(&self) -> Result<Tls, TlsError> {
         let config = self.current().config.clone();
         Ok(Tls::new(UnbufferedServerConnection::new(config)?))
     }
@@ -100,30 +100,30 @@ impl Server {
         self.current().config.clone()
     }
 
-    fn current(&self) -> Arc<Current> {
+    fn current(&self) -> Arc<ActiveConfig> {
         self.current.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 }
 
-impl Current {
+impl ActiveConfig {
     fn new(
-        material: Material,
+        material: TlsServerConfig,
         protocol: Protocol,
         tickets: Arc<dyn ProducesTickets>,
-    ) -> Result<Current, MaterialError> {
+    ) -> Result<ActiveConfig, TlsServerConfigError> {
         let provider = Arc::new(material.cipher_suites.provider());
         let keys = material.certified_keys(&provider)?;
         let verifier = material.verifier(&provider)?.unwrap_or_else(WebPkiClientVerifier::no_client_auth);
         let mut config = ServerConfig::builder_with_provider(provider)
             .with_protocol_versions(material.minimum_version.versions())
             .map_err(|error| {
-                MaterialError::new(
+                TlsServerConfigError::new(
                     "tls_no_cipher_suite",
                     format!("tls.cipher_suites has none for a version that tls.minimum_version allows: {error}"),
                 )
             })?
             .with_client_cert_verifier(verifier)
-            .with_cert_resolver(Arc::new(ByName::new(keys)));
+            .with_cert_resolver(Arc::new(SniResolver::new(keys)));
         // Whoever names suites says which is preferred. Else the client does, which knows what its processor is fast at.
         config.ignore_client_order = !material.cipher_suites.names().is_empty();
         config.alpn_protocols = vec![protocol.alpn().to_vec()];
@@ -132,12 +132,15 @@ impl Current {
         config.send_tls13_tickets = 1;
         // Tickets are enough: nothing is kept for clients that are away.
         config.session_storage = Arc::new(NoServerSessionStorage {});
-        Ok(Current { material, config: Arc::new(config), tickets })
+        Ok(ActiveConfig { material, config: Arc::new(config), tickets })
     }
 }
 
-fn new_tickets() -> Result<Arc<dyn ProducesTickets>, MaterialError> {
+fn new_tickets() -> Result<Arc<dyn ProducesTickets>, TlsServerConfigError> {
     ring::Ticketer::new().map_err(|error| {
-        MaterialError::new("tls_random", format!("the system gives no random numbers for session tickets: {error}"))
+        TlsServerConfigError::new(
+            "tls_random",
+            format!("the system gives no random numbers for session tickets: {error}"),
+        )
     })
 }

@@ -7,12 +7,12 @@ use rustls::server::UnbufferedServerConnection;
 use rustls::unbuffered::{ConnectionState, EncodeError, EncryptError, InsufficientSizeError, UnbufferedStatus};
 use rustls::{HandshakeKind, ProtocolVersion};
 
-use crate::failure::Failure;
+use crate::error::TlsError;
 
 /// Most plain bytes that become records at a time: more than a turn reads of one client, so that what it brings leaves in one write.
 pub const PLAIN_MAX_BYTES: usize = 264 << 10;
 /// The same where the network did not take the last ones at once, so that a slow client holds little.
-const PLAIN_BEHIND_MAX_BYTES: usize = 64 << 10;
+const PLAIN_BACKLOG_MAX_BYTES: usize = 64 << 10;
 /// Most that is read at a time.
 const READ_MAX_BYTES: usize = 128 << 10;
 /// The largest record of RFC 8446, section 5.2, and of RFC 5246, section 6.2.3, with its header.
@@ -22,7 +22,7 @@ const RECORD_OVERHEAD_BYTES: usize = 64;
 /// Plain bytes in one record.
 const RECORD_PLAIN_BYTES: usize = 16 << 10;
 /// A piece of this size gets records of its own. To copy it beside its neighbours would cost more than one record more does.
-const APART_MIN_BYTES: usize = 8 << 10;
+const SEPARATE_RECORD_MIN_BYTES: usize = 8 << 10;
 /// Records that rustls may want to put in front of ours: tickets, an update of keys.
 const EXTRA_BYTES: usize = 4 << 10;
 /// Most that is kept of what has come: there is always room for one more record.
@@ -43,7 +43,7 @@ pub struct Scratch {
 
 /// What has been read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Arrival {
+pub struct PlainRead {
     /// Plain bytes at the front of the reader's buffer.
     pub plain_bytes: usize,
     /// There are more, although the network may have none: plain bytes for which there was no room, or the end.
@@ -65,10 +65,10 @@ pub struct Tls {
     outgoing: Vec<u8>,
     sent_bytes: usize,
     /// The network did not take all of the last records at once.
-    is_behind: bool,
+    has_backlog: bool,
     /// Bytes of the handshake that have come.
     handshake_bytes: usize,
-    failure: Option<Failure>,
+    failure: Option<TlsError>,
     /// Nothing is taken from the client any more.
     ended: bool,
     /// The client has said that it sends no more.
@@ -88,7 +88,7 @@ enum Close {
     No,
     /// Behind what is still to be written.
     Due,
-    Said,
+    Sent,
 }
 
 impl Tls {
@@ -99,7 +99,7 @@ impl Tls {
             surplus: Vec::new(),
             outgoing: Vec::new(),
             sent_bytes: 0,
-            is_behind: false,
+            has_backlog: false,
             handshake_bytes: 0,
             failure: None,
             ended: false,
@@ -112,9 +112,9 @@ impl Tls {
 
     /// Plain bytes that had no room the last time, if there are any; then the network is not to be read from. The end of what the client
     /// sends is an arrival of no bytes.
-    pub fn rest(&mut self, plain: &mut [u8]) -> Option<Arrival> {
+    pub fn rest(&mut self, plain: &mut [u8]) -> Option<PlainRead> {
         if self.surplus.is_empty() {
-            return self.peer_closed.then_some(Arrival { plain_bytes: 0, has_more: false });
+            return self.peer_closed.then_some(PlainRead { plain_bytes: 0, has_more: false });
         }
         let count = self.surplus.len().min(plain.len());
         plain[..count].copy_from_slice(&self.surplus[..count]);
@@ -123,7 +123,7 @@ impl Tls {
         } else {
             self.surplus.drain(..count);
         }
-        Some(Arrival { plain_bytes: count, has_more: true })
+        Some(PlainRead { plain_bytes: count, has_more: true })
     }
 
     /// Where to read to, for a reader who has room for `room_bytes`.
@@ -151,7 +151,7 @@ impl Tls {
 
     /// Takes in `count` bytes that have been read into [`space`](Tls::space), and leaves plain bytes at the front of `plain`. Where this
     /// is the end of the connection, [`take_failure`](Tls::take_failure) says why, unless the client has ended it in order.
-    pub fn receive(&mut self, scratch: &mut Scratch, count: usize, plain: &mut [u8]) -> Arrival {
+    pub fn receive(&mut self, scratch: &mut Scratch, count: usize, plain: &mut [u8]) -> PlainRead {
         let Scratch { incoming, .. } = scratch;
         let from = self.partial.len();
         incoming[..from].copy_from_slice(&self.partial);
@@ -178,7 +178,7 @@ impl Tls {
         }
         // The end is told alone, after all bytes.
         let has_more = !self.surplus.is_empty() || (self.peer_closed && plain_bytes > 0);
-        Arrival { plain_bytes, has_more }
+        PlainRead { plain_bytes, has_more }
     }
 
     /// Whether the client has said that it sends no more, and all that it sent has been handed out.
@@ -258,12 +258,12 @@ impl Tls {
 
     fn end(&mut self, error: rustls::Error) {
         self.ended = true;
-        self.close = Close::Said;
-        self.failure = Some(Failure::from(error));
+        self.close = Close::Sent;
+        self.failure = Some(TlsError::from(error));
     }
 
     /// Why the connection cannot go on, once; to be asked when all plain bytes before have been acted on.
-    pub fn take_failure(&mut self) -> Option<Failure> {
+    pub fn take_failure(&mut self) -> Option<TlsError> {
         if self.surplus.is_empty() { self.failure.take() } else { None }
     }
 
@@ -289,21 +289,21 @@ impl Tls {
     }
 
     /// Whether plain bytes can be sent: the handshake is over, and neither side has ended.
-    pub fn may_send(&self) -> bool {
-        !self.is_handshaking() && self.close != Close::Said
+    pub fn can_send(&self) -> bool {
+        !self.is_handshaking() && self.close != Close::Sent
     }
 
     /// How many plain bytes may become records at a time, at the moment.
     pub fn plain_max_bytes(&self) -> usize {
-        if self.is_behind { PLAIN_BEHIND_MAX_BYTES } else { PLAIN_MAX_BYTES }
+        if self.has_backlog { PLAIN_BACKLOG_MAX_BYTES } else { PLAIN_MAX_BYTES }
     }
 
     /// Makes records of plain bytes that lie in several places, [`PLAIN_MAX_BYTES`] of them at most. The plain bytes are done with: what the network does
-    /// not take of the records is to be [kept](Tls::keep). Nothing is [`pending`](Tls::pending), and [`may_send`](Tls::may_send) is true.
+    /// not take of the records is to be [kept](Tls::keep). Nothing is [`pending`](Tls::pending), and [`can_send`](Tls::can_send) is true.
     ///
     /// # Errors
     /// The keys are used up, and the client does not know of new ones.
-    pub fn seal<'a>(&mut self, pieces: &[IoSlice<'_>], scratch: &'a mut Scratch) -> Result<&'a [u8], Failure> {
+    pub fn seal<'a>(&mut self, pieces: &[IoSlice<'_>], scratch: &'a mut Scratch) -> Result<&'a [u8], TlsError> {
         debug_assert!(pieces.iter().map(|piece| piece.len()).sum::<usize>() <= PLAIN_MAX_BYTES);
         let Scratch { joined, outgoing, .. } = scratch;
         let mut sealed_bytes = 0;
@@ -313,7 +313,7 @@ impl Tls {
         }
         joined.clear();
         for piece in pieces {
-            if piece.len() < APART_MIN_BYTES {
+            if piece.len() < SEPARATE_RECORD_MIN_BYTES {
                 joined.extend_from_slice(piece);
                 continue;
             }
@@ -326,7 +326,7 @@ impl Tls {
     }
 
     /// Puts the records of one piece behind the first `sealed_bytes` of `outgoing`.
-    fn seal_piece(&mut self, plain: &[u8], outgoing: &mut Vec<u8>, sealed_bytes: &mut usize) -> Result<(), Failure> {
+    fn seal_piece(&mut self, plain: &[u8], outgoing: &mut Vec<u8>, sealed_bytes: &mut usize) -> Result<(), TlsError> {
         if plain.is_empty() {
             return Ok(());
         }
@@ -357,11 +357,11 @@ impl Tls {
                         }
                         result => result,
                     };
-                    *sealed_bytes += sealed.map_err(|_| Failure::from(rustls::Error::EncryptError))?;
+                    *sealed_bytes += sealed.map_err(|_| TlsError::from(rustls::Error::EncryptError))?;
                     return Ok(());
                 }
-                Ok(_) => return Err(Failure::from(rustls::Error::HandshakeNotComplete)),
-                Err(error) => return Err(Failure::from(error)),
+                Ok(_) => return Err(TlsError::from(rustls::Error::HandshakeNotComplete)),
+                Err(error) => return Err(TlsError::from(error)),
             }
         }
     }
@@ -369,7 +369,7 @@ impl Tls {
     /// The network has taken all of `sealed` but this.
     pub fn keep(&mut self, left: &[u8]) {
         debug_assert!(self.outgoing.is_empty());
-        self.is_behind = !left.is_empty();
+        self.has_backlog = !left.is_empty();
         self.outgoing = left.to_vec();
         self.sent_bytes = 0;
     }
@@ -377,7 +377,7 @@ impl Tls {
     /// The client is to be told that nothing more comes, once all is written.
     pub fn close(&mut self) {
         if self.close == Close::No && self.is_handshaking() {
-            self.close = Close::Said;
+            self.close = Close::Sent;
             self.ended = true;
         } else if self.close == Close::No {
             self.close = Close::Due;
@@ -386,11 +386,11 @@ impl Tls {
 
     /// Makes the record that says so, where it is due. Nothing is [`pending`](Tls::pending), and no plain bytes are to be sent. What the
     /// client sends from now on is not looked at: it could be told of no mistake in it [RFC 8446, section 6.1].
-    pub fn say_close(&mut self) {
+    pub fn seal_close_notify(&mut self) {
         if self.close != Close::Due {
             return;
         }
-        self.close = Close::Said;
+        self.close = Close::Sent;
         if let UnbufferedStatus { state: Ok(ConnectionState::WriteTraffic(mut traffic)), .. } =
             self.connection.process_tls_records(&mut self.partial)
         {

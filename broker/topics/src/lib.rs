@@ -16,7 +16,7 @@
 mod filter_tree;
 mod level_tree;
 mod match_cache;
-mod rests;
+mod pins;
 mod retained_tree;
 mod slab;
 mod text;

@@ -28,9 +28,9 @@ pub struct MatchCache<R> {
     /// Heap bytes of topics and results in slots.
     content_bytes: usize,
     /// Topics that met only entries just as current, since the last growth.
-    crowded: usize,
+    conflicts: usize,
     window: Window,
-    next: Next,
+    next: LookupMode,
 }
 
 /// What a [`MatchCache`] may use.
@@ -78,7 +78,7 @@ const FIRST_SETS: usize = 16;
 /// In a window under one hit in this many lookups, the cache switches itself off.
 const LOOKUPS_PER_HIT: usize = 10;
 /// The cache grows to so many places for each hit that it has had. Few are enough: where it is too small, few are what it gets.
-const PLACES_PER_HIT: u64 = 256;
+const SLOTS_PER_HIT: u64 = 256;
 /// A window is this many lookups per slot, so that topics which fill the whole cache in turn still show as repeating.
 const WINDOW_LOOKUPS_PER_SLOT: usize = 4;
 /// The part of the content limit that one entry may take.
@@ -107,8 +107,8 @@ struct Window {
 
 /// What becomes of the next lookup.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Next {
-    Looked,
+enum LookupMode {
+    Normal,
     /// It is the first of two for the same message, which count as one.
     First,
     Second,
@@ -149,9 +149,9 @@ impl<R: Reusable> MatchCache<R> {
             scratch: R::default(),
             counters: CacheCounters::default(),
             content_bytes: 0,
-            crowded: 0,
+            conflicts: 0,
             window: Window::default(),
-            next: Next::Looked,
+            next: LookupMode::Normal,
         }
     }
 
@@ -176,17 +176,17 @@ impl<R: Reusable> MatchCache<R> {
             return self.fill_scratch(fill);
         }
         let counts = match self.next {
-            Next::Looked => true,
-            Next::First => {
-                self.next = Next::Second;
+            LookupMode::Normal => true,
+            LookupMode::First => {
+                self.next = LookupMode::Second;
                 true
             }
-            Next::Second => {
-                self.next = Next::Looked;
+            LookupMode::Second => {
+                self.next = LookupMode::Normal;
                 false
             }
-            Next::Bypassed(left) => {
-                self.next = if left > 1 { Next::Bypassed(left - 1) } else { Next::Looked };
+            LookupMode::Bypassed(left) => {
+                self.next = if left > 1 { LookupMode::Bypassed(left - 1) } else { LookupMode::Normal };
                 self.counters.bypassed += 1;
                 return self.fill_scratch(fill);
             }
@@ -201,8 +201,8 @@ impl<R: Reusable> MatchCache<R> {
             slot.used = true;
             return &slot.result;
         }
-        self.make_room();
-        match self.way_to_fill(self.set_of(hash), topic, generation) {
+        self.resize();
+        match self.slot_to_fill(self.set_of(hash), topic, generation) {
             Some(way) => self.fill_slot(way, topic, hash, generation, fill),
             None => self.fill_scratch(fill),
         }
@@ -210,8 +210,8 @@ impl<R: Reusable> MatchCache<R> {
 
     /// The same for a message that is looked up once more, at once: the topic does not repeat by that.
     pub fn get_or_fill_first(&mut self, topic: &str, generation: u64, fill: impl FnOnce(&mut R)) -> &R {
-        if self.next == Next::Looked {
-            self.next = Next::First;
+        if self.next == LookupMode::Normal {
+            self.next = LookupMode::First;
         }
         self.get_or_fill(topic, generation, fill)
     }
@@ -221,7 +221,7 @@ impl<R: Reusable> MatchCache<R> {
         self.sets = Vec::new();
         self.scratch = R::default();
         self.content_bytes = 0;
-        self.crowded = 0;
+        self.conflicts = 0;
     }
 
     #[inline]
@@ -258,14 +258,14 @@ impl<R: Reusable> MatchCache<R> {
 
     /// Where to put a new entry: over an old one of the same topic, an empty place, an outdated entry, or one that was
     /// not used lately. `None` when both were: they are spared this once.
-    fn way_to_fill(&mut self, set: usize, topic: &str, generation: u64) -> Option<usize> {
+    fn slot_to_fill(&mut self, set: usize, topic: &str, generation: u64) -> Option<usize> {
         let slots = &mut self.sets[set];
         let unwanted = |slot: &Slot<R>| !slot.filled || slot.generation != generation;
         let same = slots.iter().position(|slot| slot.filled && slot.topic == topic);
         if let Some(way) = same.or_else(|| slots.iter().position(unwanted)) {
             return Some(way);
         }
-        self.crowded += 1;
+        self.conflicts += 1;
         let unused = slots.iter().position(|slot| !slot.used);
         for slot in slots {
             slot.used = false;
@@ -275,20 +275,20 @@ impl<R: Reusable> MatchCache<R> {
 
     /// Keeps to the limit of memory. Starts small, and doubles when topics that met no free place come to a quarter of
     /// all places, and enough of them have been found before. Topics that come in turn are: of two in each set, one stays.
-    fn make_room(&mut self) {
+    fn resize(&mut self) {
         if self.content_bytes > self.limits.max_content_bytes {
             self.clear();
             self.counters.flushes += 1;
         }
         let max_sets = self.limits.max_slots / WAYS;
         let old_sets = self.sets.len();
-        let crowded = self.crowded > old_sets * WAYS / 4;
-        let repeats = self.counters.hits.saturating_mul(PLACES_PER_HIT) > (old_sets * WAYS) as u64;
-        if old_sets >= max_sets || (old_sets > 0 && !(crowded && repeats)) {
+        let conflicts = self.conflicts > old_sets * WAYS / 4;
+        let repeats = self.counters.hits.saturating_mul(SLOTS_PER_HIT) > (old_sets * WAYS) as u64;
+        if old_sets >= max_sets || (old_sets > 0 && !(conflicts && repeats)) {
             return;
         }
         let new_sets = if old_sets == 0 { FIRST_SETS.min(max_sets) } else { old_sets * 2 };
-        self.crowded = 0;
+        self.conflicts = 0;
         self.sets.reserve_exact(new_sets - old_sets);
         self.sets.resize_with(new_sets, Default::default);
         // Set i of n splits into sets i and i + n of 2n.
@@ -315,7 +315,7 @@ impl<R: Reusable> MatchCache<R> {
             return;
         }
         if self.window.hits * LOOKUPS_PER_HIT < self.window.lookups {
-            self.next = Next::Bypassed(window_lookups * BYPASS_WINDOWS);
+            self.next = LookupMode::Bypassed(window_lookups * BYPASS_WINDOWS);
         }
         self.window = Window::default();
     }

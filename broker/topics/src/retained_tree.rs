@@ -6,7 +6,7 @@ use std::sync::Arc;
 use smallvec::SmallVec;
 
 use crate::level_tree::{LevelTree, NodeId};
-use crate::rests::Rests;
+use crate::pins::CursorPins;
 use crate::text::{levels_match, split_level};
 
 /// Topic names, each with one value, and the search for those that a filter covers.
@@ -15,7 +15,7 @@ use crate::text::{levels_match, split_level};
 #[derive(Debug)]
 pub struct RetainedTree<V> {
     tree: LevelTree<Option<V>>,
-    rests: Arc<Rests>,
+    pins: Arc<CursorPins>,
 }
 
 /// A search that goes on later, made by [`RetainedTree::cursor`].
@@ -29,10 +29,10 @@ pub struct RetainedTree<V> {
 pub struct RetainedCursor {
     filter: Box<str>,
     /// Topics that begin with `$` are found too, whatever the filter.
-    finds_hidden: bool,
+    includes_system_topics: bool,
     /// The node looked at last; the root before the first step, `None` when the search has ended.
     position: Option<NodeId>,
-    rests: Arc<Rests>,
+    pins: Arc<CursorPins>,
 }
 
 /// A node costs one step, and another one for each time its own text is this long, so that long topics are not searched
@@ -49,7 +49,7 @@ impl<V> RetainedTree<V> {
     /// An empty tree. Its hashing is seeded at random.
     #[must_use]
     pub fn new() -> Self {
-        Self { tree: LevelTree::new(), rests: Arc::default() }
+        Self { tree: LevelTree::new(), pins: Arc::default() }
     }
 
     /// Number of topics.
@@ -65,7 +65,7 @@ impl<V> RetainedTree<V> {
     }
 
     /// Number of places the tree consists of; 0 when it is empty, no cursor rests in it, and it has been
-    /// [tidied](RetainedTree::tidy) since one did.
+    /// [tidied](RetainedTree::prune_deferred) since one did.
     #[must_use]
     pub fn node_count(&self) -> usize {
         self.tree.node_count() - 1
@@ -74,7 +74,7 @@ impl<V> RetainedTree<V> {
     /// Heap bytes in use, without what values themselves point to. Counts reserved room too.
     #[must_use]
     pub fn memory_bytes(&self) -> usize {
-        self.tree.memory_bytes() + self.rests.memory_bytes()
+        self.tree.memory_bytes() + self.pins.memory_bytes()
     }
 
     /// The value of `topic`.
@@ -92,7 +92,7 @@ impl<V> RetainedTree<V> {
     pub fn insert(&mut self, topic: &str, value: V) -> Option<V> {
         let node = self.tree.entry(topic);
         let replaced = self.tree.payload_or_default(node)?.replace(value);
-        self.tidy();
+        self.prune_deferred();
         replaced
     }
 
@@ -101,21 +101,21 @@ impl<V> RetainedTree<V> {
         let node = self.tree.find(topic)?;
         let value = self.tree.take_payload(node)?;
         self.prune(node);
-        self.tidy();
+        self.prune_deferred();
         value
     }
 
     /// Frees places that were kept for searches which have gone on since. Whatever changes the tree does it too.
-    pub fn tidy(&mut self) {
-        for node in self.rests.take_left() {
+    pub fn prune_deferred(&mut self) {
+        for node in self.pins.take_unpinned() {
             self.prune(node);
         }
     }
 
-    /// Whether [`RetainedTree::tidy`] has something to do.
+    /// Whether [`RetainedTree::prune_deferred`] has something to do.
     #[must_use]
-    pub fn is_untidy(&self) -> bool {
-        self.rests.has_left()
+    pub fn needs_pruning(&self) -> bool {
+        self.pins.has_unpinned()
     }
 
     /// Whether `filter` may cover a topic of the tree. Looks only at the levels before the first wildcard, so it takes no
@@ -162,16 +162,16 @@ impl<V> RetainedTree<V> {
     pub fn cursor(&self, filter: &str) -> RetainedCursor {
         RetainedCursor {
             filter: filter.into(),
-            finds_hidden: false,
+            includes_system_topics: false,
             position: Some(NodeId::ROOT),
-            rests: self.rests.clone(),
+            pins: self.pins.clone(),
         }
     }
 
     /// A search for all topics, those that begin with `$` among them.
-    pub fn cursor_of_all(&self) -> RetainedCursor {
+    pub fn cursor_over_all(&self) -> RetainedCursor {
         let mut cursor = self.cursor("#");
-        cursor.finds_hidden = true;
+        cursor.includes_system_topics = true;
         cursor
     }
 
@@ -188,14 +188,15 @@ impl<V> RetainedTree<V> {
         steps: &mut u64,
         visit: impl FnMut(NodeId, &V) -> ControlFlow<B>,
     ) -> ControlFlow<B> {
-        if !Arc::ptr_eq(&cursor.rests, &self.rests) {
+        if !Arc::ptr_eq(&cursor.pins, &self.pins) {
             cursor.end();
             return ControlFlow::Continue(());
         }
         let rested = cursor.position;
-        let walk = Walk { finds_hidden: cursor.finds_hidden, ..Walk::new(&self.tree, &cursor.filter) };
+        let walk =
+            Walk { includes_system_topics: cursor.includes_system_topics, ..Walk::new(&self.tree, &cursor.filter) };
         let flow = walk.run(&mut cursor.position, steps, visit);
-        self.rests.change(rested, cursor.position);
+        self.pins.change(rested, cursor.position);
         flow
     }
 
@@ -205,8 +206,8 @@ impl<V> RetainedTree<V> {
     }
 
     fn prune(&mut self, node: NodeId) {
-        let rests = &self.rests;
-        self.tree.prune(node, |node| rests.keeps(node));
+        let pins = &self.pins;
+        self.tree.prune(node, |node| pins.is_pinned(node));
     }
 }
 
@@ -224,7 +225,7 @@ impl RetainedCursor {
     }
 
     fn end(&mut self) {
-        self.rests.change(self.position.take(), None);
+        self.pins.change(self.position.take(), None);
     }
 }
 
@@ -243,7 +244,7 @@ struct Walk<'a, V> {
     starts: SmallVec<[usize; 16]>,
     /// Whether the filter ends in `#`.
     multi_level: bool,
-    finds_hidden: bool,
+    includes_system_topics: bool,
 }
 
 impl<'a, V> Walk<'a, V> {
@@ -254,7 +255,7 @@ impl<'a, V> Walk<'a, V> {
         if multi_level {
             starts.pop();
         }
-        Self { tree, filter, starts, multi_level, finds_hidden: false }
+        Self { tree, filter, starts, multi_level, includes_system_topics: false }
     }
 
     fn run<B>(
@@ -272,7 +273,7 @@ impl<'a, V> Walk<'a, V> {
         let (mut node, mut above, mut leads_on) = self.resume_at(start);
         while *steps > 0 {
             let below = if leads_on { self.first_below(node, above) } else { None };
-            let Some((next, levels_above)) = below.or_else(|| self.beside(node, above)) else {
+            let Some((next, levels_above)) = below.or_else(|| self.next_outside(node, above)) else {
                 *position = None;
                 return ControlFlow::Continue(());
             };
@@ -281,7 +282,7 @@ impl<'a, V> Walk<'a, V> {
             *position = Some(next);
             let label = self.tree.label(next);
             *steps = steps.saturating_sub(1 + (label.len() / STEP_BYTES) as u64);
-            let is_hidden = self.is_hidden(label, above);
+            let is_hidden = self.is_system_topic(label, above);
             leads_on = !is_hidden && !self.tree.is_tail(next);
             if !is_hidden
                 && self.covers(label, above)
@@ -307,7 +308,7 @@ impl<'a, V> Walk<'a, V> {
         // A node with children has one level, so that the nodes above say how many levels there are.
         for (above, &at) in path.iter().rev().enumerate() {
             let label = self.tree.label(at);
-            let leads_on = !self.is_hidden(label, above)
+            let leads_on = !self.is_system_topic(label, above)
                 && (self.is_wildcard(above) || self.level(above).is_some_and(|level| level == label));
             if !leads_on {
                 return (at, above, false);
@@ -328,7 +329,7 @@ impl<'a, V> Walk<'a, V> {
     }
 
     /// The next node to look at that is not below `node`, and the levels above it.
-    fn beside(&self, node: NodeId, above: usize) -> Option<(NodeId, usize)> {
+    fn next_outside(&self, node: NodeId, above: usize) -> Option<(NodeId, usize)> {
         let mut node = node;
         let mut above = above;
         while node != NodeId::ROOT {
@@ -350,8 +351,8 @@ impl<'a, V> Walk<'a, V> {
     }
 
     /// Whether `label` is a first level with `$` under a filter that begins with a wildcard [MQTT-4.7.2-1].
-    fn is_hidden(&self, label: &[u8], above: usize) -> bool {
-        above == 0 && label.first() == Some(&b'$') && self.is_wildcard(0) && !self.finds_hidden
+    fn is_system_topic(&self, label: &[u8], above: usize) -> bool {
+        above == 0 && label.first() == Some(&b'$') && self.is_wildcard(0) && !self.includes_system_topics
     }
 
     /// Whether any text is covered at level `depth`.

@@ -10,7 +10,7 @@ pub(crate) const NONE: u32 = u32::MAX;
 const CHUNK: usize = 1 << CHUNK_BITS;
 const CHUNK_BITS: u32 = 10;
 /// An empty first chunk up to this many slots is kept for reuse.
-const KEEP_SLOTS: usize = 64;
+const SMALL_SLAB_SLOTS: usize = 64;
 
 /// Keeps values under reusable `u32` indices. A value never moves, so growth costs the same whatever the size.
 ///
@@ -23,13 +23,13 @@ pub(crate) struct Slab<T> {
     /// The vacant slots of each chunk.
     vacant: Vec<Vec<u16>>,
     /// Chunks that have a vacant slot or can grow.
-    roomy: BTreeSet<u32>,
+    chunks_with_space: BTreeSet<u32>,
     len: usize,
 }
 
 impl<T: Default> Slab<T> {
     pub(crate) const fn new() -> Self {
-        Self { chunks: Vec::new(), vacant: Vec::new(), roomy: BTreeSet::new(), len: 0 }
+        Self { chunks: Vec::new(), vacant: Vec::new(), chunks_with_space: BTreeSet::new(), len: 0 }
     }
 
     /// Number of values.
@@ -48,7 +48,7 @@ impl<T: Default> Slab<T> {
     /// Past 2³²-1 values, which needs over 30 GB in one slab: the limits on subscriptions and retained messages end
     /// far below.
     pub(crate) fn insert(&mut self, value: T) -> u32 {
-        let chunk = match self.roomy.first() {
+        let chunk = match self.chunks_with_space.first() {
             Some(&chunk) => chunk as usize,
             None => self.add_chunk(),
         };
@@ -67,7 +67,7 @@ impl<T: Default> Slab<T> {
             }
         };
         if self.is_full(chunk) {
-            self.roomy.remove(&(chunk as u32));
+            self.chunks_with_space.remove(&(chunk as u32));
         }
         self.len += 1;
         (chunk << CHUNK_BITS | place) as u32
@@ -76,14 +76,14 @@ impl<T: Default> Slab<T> {
     /// Takes the value out and frees its slot.
     pub(crate) fn remove(&mut self, index: u32) -> T {
         let chunk = chunk_of(index);
-        let value = core::mem::take(&mut self.chunks[chunk][place_of(index)]);
+        let value = core::mem::take(&mut self.chunks[chunk][offset_of(index)]);
         if self.is_full(chunk) {
-            self.roomy.insert(chunk as u32);
+            self.chunks_with_space.insert(chunk as u32);
         }
-        self.vacant[chunk].push(place_of(index) as u16);
+        self.vacant[chunk].push(offset_of(index) as u16);
         self.len -= 1;
         let slots = self.chunks[chunk].len();
-        if self.vacant[chunk].len() == slots && (chunk > 0 || slots > KEEP_SLOTS) {
+        if self.vacant[chunk].len() == slots && (chunk > 0 || slots > SMALL_SLAB_SLOTS) {
             self.release(chunk);
         }
         value
@@ -91,12 +91,12 @@ impl<T: Default> Slab<T> {
 
     #[inline]
     pub(crate) fn get(&self, index: u32) -> Option<&T> {
-        self.chunks.get(chunk_of(index))?.get(place_of(index))
+        self.chunks.get(chunk_of(index))?.get(offset_of(index))
     }
 
     #[inline]
     pub(crate) fn get_mut(&mut self, index: u32) -> Option<&mut T> {
-        self.chunks.get_mut(chunk_of(index))?.get_mut(place_of(index))
+        self.chunks.get_mut(chunk_of(index))?.get_mut(offset_of(index))
     }
 
     /// All slots; vacant ones show their default.
@@ -109,7 +109,7 @@ impl<T: Default> Slab<T> {
         let chunks = self.chunks.iter().map(|chunk| chunk.capacity() * size_of::<T>()).sum::<usize>();
         let vacant = self.vacant.iter().map(|vacant| vacant.capacity() * size_of::<u16>()).sum::<usize>();
         let lists = self.chunks.capacity() * size_of::<Vec<T>>() + self.vacant.capacity() * size_of::<Vec<u16>>();
-        chunks + vacant + lists + self.roomy.len() * size_of::<u32>()
+        chunks + vacant + lists + self.chunks_with_space.len() * size_of::<u32>()
     }
 
     fn is_full(&self, chunk: usize) -> bool {
@@ -121,7 +121,7 @@ impl<T: Default> Slab<T> {
         assert!(chunk < NONE as usize >> CHUNK_BITS, "a topic tree holds at most 2^32-1 nodes");
         self.chunks.push(Vec::new());
         self.vacant.push(Vec::new());
-        self.roomy.insert(chunk as u32);
+        self.chunks_with_space.insert(chunk as u32);
         chunk
     }
 
@@ -132,7 +132,7 @@ impl<T: Default> Slab<T> {
         while self.chunks.last().is_some_and(Vec::is_empty) {
             self.chunks.pop();
             self.vacant.pop();
-            self.roomy.remove(&(self.chunks.len() as u32));
+            self.chunks_with_space.remove(&(self.chunks.len() as u32));
         }
         self.chunks.shrink_to(self.chunks.len() * 2);
         self.vacant.shrink_to(self.vacant.len() * 2);
@@ -144,14 +144,14 @@ impl<T> Index<u32> for Slab<T> {
 
     #[inline]
     fn index(&self, index: u32) -> &T {
-        &self.chunks[chunk_of(index)][place_of(index)]
+        &self.chunks[chunk_of(index)][offset_of(index)]
     }
 }
 
 impl<T> IndexMut<u32> for Slab<T> {
     #[inline]
     fn index_mut(&mut self, index: u32) -> &mut T {
-        &mut self.chunks[chunk_of(index)][place_of(index)]
+        &mut self.chunks[chunk_of(index)][offset_of(index)]
     }
 }
 
@@ -159,7 +159,7 @@ fn chunk_of(index: u32) -> usize {
     (index >> CHUNK_BITS) as usize
 }
 
-fn place_of(index: u32) -> usize {
+fn offset_of(index: u32) -> usize {
     index as usize & (CHUNK - 1)
 }
 

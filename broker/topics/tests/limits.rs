@@ -236,11 +236,11 @@ fn a_search_given_up_leaves_nothing_behind() {
     tree.remove("a/b/d");
     assert!(tree.is_empty());
     assert_ne!(tree.node_count(), 0, "the searches hold on to their place");
-    assert!(!tree.is_untidy());
+    assert!(!tree.needs_pruning());
     drop(cursors);
-    assert!(tree.is_untidy());
-    tree.tidy();
-    assert_eq!((tree.node_count(), tree.is_untidy()), (0, false));
+    assert!(tree.needs_pruning());
+    tree.prune_deferred();
+    assert_eq!((tree.node_count(), tree.needs_pruning()), (0, false));
 }
 
 #[test]

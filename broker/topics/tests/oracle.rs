@@ -226,7 +226,7 @@ proptest! {
         for topic in model.keys() {
             tree.remove(topic);
         }
-        tree.tidy();
+        tree.prune_deferred();
         prop_assert!(tree.is_empty());
         prop_assert_eq!(tree.node_count(), 0, "finished searches leave nothing behind");
     }

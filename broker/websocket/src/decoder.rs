@@ -149,10 +149,10 @@ impl Decoder {
             let here = (bytes.len() - at).min(usize::try_from(self.left).unwrap_or(usize::MAX));
             match self.control {
                 None => {
-                    self.mask.unmask_down(bytes, at, payload_bytes, here);
+                    self.mask.unmask_within(bytes, at, payload_bytes, here);
                     payload_bytes += here;
                 }
-                Some(_) => self.mask.unmask_onto(&bytes[at..at + here], &mut self.control_payload),
+                Some(_) => self.mask.unmask_into(&bytes[at..at + here], &mut self.control_payload),
             }
             at += here;
             self.left -= here as u64;

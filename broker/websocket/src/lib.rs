@@ -19,6 +19,6 @@ mod websocket;
 
 pub use close::CloseCode;
 pub use decoder::{FrameLimits, Violation};
-pub use handshake::{AllowedOrigin, HEAD_MAX_BYTES, HandshakeRefusal, Origins, Path, SUBPROTOCOL};
+pub use handshake::{AllowedOrigin, HandshakeRefusal, Origins, Path, REQUEST_HEAD_MAX_BYTES, SUBPROTOCOL};
 pub use outgoing::{FRAME_OUT_MAX_BYTES, PONGS_MAX_BYTES};
-pub use websocket::{Ending, Rules, WebSocket};
+pub use websocket::{EndReason, WebSocket, WebSocketConfig};

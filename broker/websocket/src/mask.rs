@@ -15,7 +15,7 @@ impl Mask {
     /// Unmasks `len` bytes that begin at `from` and moves them down to `to`, in one go; the mask is ready for what follows.
     ///
     /// The caller sees to it that `to <= from` and that all lies within `bytes`.
-    pub(crate) fn unmask_down(&mut self, bytes: &mut [u8], from: usize, to: usize, len: usize) {
+    pub(crate) fn unmask_within(&mut self, bytes: &mut [u8], from: usize, to: usize, len: usize) {
         debug_assert!(to <= from && from + len <= bytes.len());
         let pattern = self.pattern();
         let mut done = 0;
@@ -42,7 +42,7 @@ impl Mask {
     }
 
     /// Unmasks a copy of `bytes` onto the end of `into`.
-    pub(crate) fn unmask_onto(&mut self, bytes: &[u8], into: &mut Vec<u8>) {
+    pub(crate) fn unmask_into(&mut self, bytes: &[u8], into: &mut Vec<u8>) {
         let pattern = self.pattern();
         into.extend(bytes.iter().zip(pattern.iter().cycle()).map(|(byte, mask)| byte ^ mask));
         self.turn(bytes.len());
@@ -81,7 +81,7 @@ mod tests {
                     let mut bytes = vec![0xAA; from];
                     bytes.extend(masked(&clear, key));
                     bytes.push(0x55);
-                    Mask::new(key).unmask_down(&mut bytes, from, to, len);
+                    Mask::new(key).unmask_within(&mut bytes, from, to, len);
                     assert_eq!(bytes[to..to + len], clear, "{len} bytes from {from} to {to}");
                     assert_eq!(bytes.last(), Some(&0x55));
                 }
@@ -96,9 +96,9 @@ mod tests {
         for first in 0..=clear.len() {
             let mut bytes = masked(&clear, key);
             let mut mask = Mask::new(key);
-            mask.unmask_down(&mut bytes, 0, 0, first);
+            mask.unmask_within(&mut bytes, 0, 0, first);
             let mut rest = Vec::new();
-            mask.unmask_onto(&bytes[first..], &mut rest);
+            mask.unmask_into(&bytes[first..], &mut rest);
             assert_eq!([&bytes[..first], &rest[..]].concat(), clear);
         }
     }

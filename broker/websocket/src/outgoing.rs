@@ -15,48 +15,48 @@ const KEPT_BYTES: usize = 64;
 #[derive(Debug, Default)]
 pub(crate) struct Outgoing {
     /// Written before any more MQTT bytes: an HTTP answer, control frames, the header of the frame under way.
-    ahead: Vec<u8>,
-    /// How much of `ahead` has been written.
-    ahead_written: usize,
+    prefix: Vec<u8>,
+    /// How much of `prefix` has been written.
+    prefix_written: usize,
     /// MQTT bytes that the frame under way still has to hold: control frames wait until it is complete.
     frame_left: usize,
     pongs: Vec<u8>,
     /// Pings that were not answered because newer ones came.
-    passed_over: u64,
-    close: Close,
+    skipped_pings: u64,
+    close: CloseState,
 }
 
 /// How far the closing of our half has come.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
-enum Close {
+enum CloseState {
     #[default]
     Open,
     /// To be said once all MQTT bytes have gone; with the code, if there is one.
-    Wanted(Option<CloseCode>),
+    Requested(Option<CloseCode>),
     /// Nothing may follow.
-    Said,
+    Sent,
 }
 
 impl Outgoing {
     /// Queues what goes as it is: the answer to the handshake.
     pub(crate) fn push_plain(&mut self, bytes: &[u8]) {
-        self.ahead.extend_from_slice(bytes);
+        self.prefix.extend_from_slice(bytes);
     }
 
     /// Nothing is sent but what is queued already.
     pub(crate) fn finish(&mut self) {
-        self.close = Close::Said;
+        self.close = CloseState::Sent;
         self.pongs = Vec::new();
     }
 
     /// Queues the answer to a Ping.
     pub(crate) fn pong(&mut self, payload: &[u8]) {
-        if self.close == Close::Said {
+        if self.close == CloseState::Sent {
             return;
         }
         if self.pongs.len() + 2 + payload.len() > PONGS_MAX_BYTES {
             self.pongs.clear();
-            self.passed_over += 1;
+            self.skipped_pings += 1;
         }
         push_header(Opcode::Pong, payload.len(), &mut self.pongs);
         self.pongs.extend_from_slice(payload);
@@ -64,21 +64,21 @@ impl Outgoing {
 
     /// Has a Close frame sent behind everything else; the first code counts.
     pub(crate) fn close(&mut self, code: Option<CloseCode>) {
-        if self.close == Close::Open {
-            self.close = Close::Wanted(code);
+        if self.close == CloseState::Open {
+            self.close = CloseState::Requested(code);
         }
     }
 
     /// How often pings have been passed over since this was last asked.
-    pub(crate) fn take_passed_over(&mut self) -> u64 {
-        std::mem::take(&mut self.passed_over)
+    pub(crate) fn take_skipped(&mut self) -> u64 {
+        std::mem::take(&mut self.skipped_pings)
     }
 
     /// Whether anything but MQTT bytes is to be written, given how many of those there are.
-    pub(crate) fn has_own(&self, pending_bytes: usize) -> bool {
-        self.ahead_written < self.ahead.len()
+    pub(crate) fn has_control_output(&self, pending_bytes: usize) -> bool {
+        self.prefix_written < self.prefix.len()
             || (self.frame_left == 0 && !self.pongs.is_empty())
-            || (pending_bytes == 0 && matches!(self.close, Close::Wanted(_)))
+            || (pending_bytes == 0 && matches!(self.close, CloseState::Requested(_)))
     }
 
     /// What to write next, of `pending_bytes` of MQTT: these bytes, and then so many of MQTT.
@@ -86,32 +86,32 @@ impl Outgoing {
     /// Bytes of MQTT that a frame has been announced to hold must not be taken back.
     pub(crate) fn next(&mut self, pending_bytes: usize) -> (&[u8], usize) {
         if self.frame_left == 0 {
-            self.ahead.append(&mut self.pongs);
-            if self.close == Close::Said {
+            self.prefix.append(&mut self.pongs);
+            if self.close == CloseState::Sent {
                 // Whatever else there may be has nowhere to go.
             } else if pending_bytes > 0 {
                 self.frame_left = pending_bytes.min(FRAME_OUT_MAX_BYTES);
-                push_header(Opcode::Binary, self.frame_left, &mut self.ahead);
-            } else if let Close::Wanted(code) = self.close {
+                push_header(Opcode::Binary, self.frame_left, &mut self.prefix);
+            } else if let CloseState::Requested(code) = self.close {
                 let code = code.map(|code| code.as_u16().to_be_bytes());
                 let payload = code.as_ref().map_or(&[][..], |code| code);
-                push_header(Opcode::Close, payload.len(), &mut self.ahead);
-                self.ahead.extend_from_slice(payload);
-                self.close = Close::Said;
+                push_header(Opcode::Close, payload.len(), &mut self.prefix);
+                self.prefix.extend_from_slice(payload);
+                self.close = CloseState::Sent;
             }
         }
         debug_assert!(self.frame_left <= pending_bytes, "what was announced is still there");
-        (&self.ahead[self.ahead_written..], self.frame_left)
+        (&self.prefix[self.prefix_written..], self.frame_left)
     }
 
     /// `count` bytes of what [`Outgoing::next`] gave have been written; says how many of them were MQTT.
     pub(crate) fn written(&mut self, count: usize) -> usize {
-        let own = count.min(self.ahead.len() - self.ahead_written);
-        self.ahead_written += own;
-        if self.ahead_written == self.ahead.len() {
-            self.ahead.clear();
-            self.ahead.shrink_to(KEPT_BYTES);
-            self.ahead_written = 0;
+        let own = count.min(self.prefix.len() - self.prefix_written);
+        self.prefix_written += own;
+        if self.prefix_written == self.prefix.len() {
+            self.prefix.clear();
+            self.prefix.shrink_to(KEPT_BYTES);
+            self.prefix_written = 0;
         }
         let payload_bytes = (count - own).min(self.frame_left);
         self.frame_left -= payload_bytes;
@@ -128,11 +128,11 @@ mod tests {
         let mut wire = Vec::new();
         let mut taken = 0;
         loop {
-            let (ahead, payload_bytes) = outgoing.next(mqtt.len() - taken);
-            let all = [ahead, &mqtt[taken..taken + payload_bytes]].concat();
+            let (prefix, payload_bytes) = outgoing.next(mqtt.len() - taken);
+            let all = [prefix, &mqtt[taken..taken + payload_bytes]].concat();
             let count = all.len().min(step);
             if count == 0 {
-                assert!(!outgoing.has_own(mqtt.len() - taken));
+                assert!(!outgoing.has_control_output(mqtt.len() - taken));
                 return wire;
             }
             wire.extend_from_slice(&all[..count]);
@@ -148,7 +148,7 @@ mod tests {
             outgoing.pong(b"p");
             outgoing.close(Some(CloseCode::GOING_AWAY));
             outgoing.close(Some(CloseCode::NORMAL));
-            assert!(outgoing.has_own(2));
+            assert!(outgoing.has_control_output(2));
             assert_eq!(write(&mut outgoing, b"de", step), b"\x8A\x01p\x82\x02de\x88\x02\x03\xE9");
             outgoing.pong(b"too late");
             assert_eq!(write(&mut outgoing, b"", step), b"");
@@ -161,7 +161,7 @@ mod tests {
         assert_eq!(outgoing.next(3), (&b"\x82\x03"[..], 3));
         assert_eq!(outgoing.written(3), 1);
         outgoing.pong(b"");
-        assert!(!outgoing.has_own(2));
+        assert!(!outgoing.has_control_output(2));
         // More has come since, for which there is no header yet.
         assert_eq!(outgoing.next(7), (&b""[..], 2));
         assert_eq!(outgoing.written(2), 2);
@@ -184,8 +184,8 @@ mod tests {
             outgoing.pong(&n.to_be_bytes());
             assert!(outgoing.pongs.len() <= PONGS_MAX_BYTES);
         }
-        assert!(outgoing.take_passed_over() > 0);
-        assert_eq!(outgoing.take_passed_over(), 0);
+        assert!(outgoing.take_skipped() > 0);
+        assert_eq!(outgoing.take_skipped(), 0);
         let wire = write(&mut outgoing, b"", 1000);
         assert!(wire.ends_with(&9_999_u16.to_be_bytes()));
     }

@@ -9,7 +9,7 @@ use crate::outgoing::Outgoing;
 
 /// What holds for all connections of a listener.
 #[derive(Debug, Clone)]
-pub struct Rules {
+pub struct WebSocketConfig {
     /// Where MQTT is served.
     pub path: Path,
     /// Whose web pages may connect.
@@ -20,7 +20,7 @@ pub struct Rules {
 
 /// Why nothing more is taken from a client.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Ending {
+pub enum EndReason {
     /// The handshake was refused; the answer is on its way.
     Refused(HandshakeRefusal),
     /// The client has sent a Close frame, with this code if it had one.
@@ -32,16 +32,16 @@ pub enum Ending {
 /// The server's end of one WebSocket connection.
 ///
 /// Where it reads: hand [`receive`](WebSocket::receive) the bytes of the network, take the MQTT bytes that it leaves, then
-/// look at [`take_ending`](WebSocket::take_ending). Where it writes: ask [`next`](WebSocket::next) what goes before how many
+/// look at [`take_end_reason`](WebSocket::take_end_reason). Where it writes: ask [`next`](WebSocket::next) what goes before how many
 /// MQTT bytes, and tell [`written`](WebSocket::written) how much went.
 #[derive(Debug)]
 pub struct WebSocket {
-    rules: Arc<Rules>,
+    config: Arc<WebSocketConfig>,
     /// Until it is over.
     handshake: Option<Box<Handshake>>,
     decoder: Decoder,
     outgoing: Outgoing,
-    ending: Option<Ending>,
+    end_reason: Option<EndReason>,
     /// The handshake was accepted.
     open: bool,
     /// Nothing is taken from the client any more.
@@ -50,13 +50,13 @@ pub struct WebSocket {
 
 impl WebSocket {
     /// A connection on which nothing has been said.
-    pub fn new(rules: Arc<Rules>) -> WebSocket {
+    pub fn new(config: Arc<WebSocketConfig>) -> WebSocket {
         WebSocket {
-            rules,
+            config,
             handshake: Some(Box::default()),
             decoder: Decoder::default(),
             outgoing: Outgoing::default(),
-            ending: None,
+            end_reason: None,
             open: false,
             ended: false,
         }
@@ -70,7 +70,7 @@ impl WebSocket {
         }
         let mut from = 0;
         if let Some(handshake) = &mut self.handshake {
-            match handshake.advance(bytes, &self.rules) {
+            match handshake.advance(bytes, &self.config) {
                 HandshakeProgress::Incomplete => return 0,
                 HandshakeProgress::Accepted { consumed, answer } => {
                     self.outgoing.push_plain(answer.as_bytes());
@@ -82,36 +82,36 @@ impl WebSocket {
                     self.outgoing.push_plain(refusal.answer().as_bytes());
                     self.outgoing.finish();
                     self.handshake = None;
-                    self.end(Ending::Refused(refusal));
+                    self.end(EndReason::Refused(refusal));
                     return 0;
                 }
             }
         }
-        let (payload_bytes, end) = self.decoder.decode(bytes, from, &self.rules.limits, &mut self.outgoing);
+        let (payload_bytes, end) = self.decoder.decode(bytes, from, &self.config.limits, &mut self.outgoing);
         match end {
             None => {}
-            Some(End::Closed(code)) => self.end(Ending::Closed(code)),
-            Some(End::Violation(violation)) => self.end(Ending::Violation(violation)),
+            Some(End::Closed(code)) => self.end(EndReason::Closed(code)),
+            Some(End::Violation(violation)) => self.end(EndReason::Violation(violation)),
         }
         payload_bytes
     }
 
-    fn end(&mut self, ending: Ending) {
-        self.ending = Some(ending);
+    fn end(&mut self, end_reason: EndReason) {
+        self.end_reason = Some(end_reason);
         self.ended = true;
     }
 
     /// Why the client's half has ended, once; to be asked when all MQTT bytes before the end have been acted on. From then on
     /// a Close frame follows what is pending.
-    pub fn take_ending(&mut self) -> Option<Ending> {
-        let ending = self.ending.take()?;
-        match ending {
-            Ending::Refused(_) => {}
+    pub fn take_end_reason(&mut self) -> Option<EndReason> {
+        let end_reason = self.end_reason.take()?;
+        match end_reason {
+            EndReason::Refused(_) => {}
             // Section 5.5.1: the code is sent back.
-            Ending::Closed(code) => self.outgoing.close(code),
-            Ending::Violation(violation) => self.outgoing.close(Some(violation.close_code())),
+            EndReason::Closed(code) => self.outgoing.close(code),
+            EndReason::Violation(violation) => self.outgoing.close(Some(violation.close_code())),
         }
-        Some(ending)
+        Some(end_reason)
     }
 
     /// Whether the handshake has been accepted.
@@ -134,7 +134,7 @@ impl WebSocket {
 
     /// Whether there is something to write besides `pending_bytes` of MQTT.
     pub fn has_output(&self, pending_bytes: usize) -> bool {
-        self.outgoing.has_own(pending_bytes)
+        self.outgoing.has_control_output(pending_bytes)
     }
 
     /// What to write next: these bytes, and then so many of the `pending_bytes` of MQTT. Nothing of either where there is
@@ -149,7 +149,7 @@ impl WebSocket {
     }
 
     /// How often pings were left unanswered for a newer one since this was last asked.
-    pub fn take_pings_passed_over(&mut self) -> u64 {
-        self.outgoing.take_passed_over()
+    pub fn take_skipped_pings(&mut self) -> u64 {
+        self.outgoing.take_skipped()
     }
 }

@@ -94,7 +94,7 @@ impl<F: Files> Store<F> {
         file: u32,
         offset: u32,
         record: &[u8],
-        moves: &mut Vec<(tautwire_message::Slot, RecordLocation)>,
+        moves: &mut Vec<(tautwire_message::SpillSlot, RecordLocation)>,
     ) -> io::Result<MoveOutcome> {
         let Some((slot, _)) = header(record) else { return Ok(MoveOutcome::Unreadable) };
         let from = RecordLocation { file, offset, len: record.len() as u32 };
@@ -121,7 +121,7 @@ impl<F: Files> Store<F> {
     }
 
     /// Writes what was moved, and only then says where it is.
-    fn finish_moves(&mut self, moves: Vec<(tautwire_message::Slot, RecordLocation)>) -> io::Result<()> {
+    fn finish_moves(&mut self, moves: Vec<(tautwire_message::SpillSlot, RecordLocation)>) -> io::Result<()> {
         self.flush()?;
         for (slot, to) in moves {
             let Some(from) = self.table.get(slot) else { continue };

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use tautwire_message::Slot;
+use tautwire_message::SpillSlot;
 
 use super::table::RecordLocation;
 use super::{HEADER_BYTES, Store, is_checksum_valid};
@@ -16,7 +16,7 @@ const RUN_BYTES: u64 = 1 << 20;
 impl<F: Files> Store<F> {
     /// Reads messages in the stored form; gives for each of `slots` where its form is in `bytes`, or `None` where it cannot be
     /// read.
-    pub fn read(&mut self, slots: &[Slot], bytes: &mut Vec<u8>) -> Vec<Option<Range<usize>>> {
+    pub fn read(&mut self, slots: &[SpillSlot], bytes: &mut Vec<u8>) -> Vec<Option<Range<usize>>> {
         let mut order: Vec<(RecordLocation, usize)> =
             slots.iter().enumerate().filter_map(|(at, slot)| Some((self.table.get(*slot)?, at))).collect();
         order.sort_unstable();
@@ -54,7 +54,7 @@ impl<F: Files> Store<F> {
     }
 
     /// A message has been read or is not needed any more, or it could not be read.
-    pub(super) fn record_read(&mut self, slot: Slot, is_well: bool) {
+    pub(super) fn record_read(&mut self, slot: SpillSlot, is_well: bool) {
         if !is_well && self.table.get(slot).is_some() {
             self.unreadable.insert(slot);
         } else if self.unreadable.remove(&slot) && self.unreadable.is_empty() {

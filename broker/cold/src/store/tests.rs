@@ -27,7 +27,7 @@ fn store(files: &FaultyFiles, limit_bytes: u64) -> Store<FaultyFiles> {
 }
 
 /// Reads one message.
-fn read(store: &mut Store<FaultyFiles>, slot: Slot) -> Option<Message> {
+fn read(store: &mut Store<FaultyFiles>, slot: SpillSlot) -> Option<Message> {
     let mut bytes = Vec::new();
     let range = store.read(&[slot], &mut bytes).pop().flatten()?;
     MessageRef::read_stored(&bytes[range]).map(|found| found.to_message())
@@ -50,7 +50,7 @@ fn live_messages_are_readable_and_files_stay_within_twice_their_size() {
         let files = FaultyFiles::default();
         let mut store = store(&files, 1 << 30);
         let mut numbers = Numbers(seed);
-        let mut held: HashMap<Slot, Message> = HashMap::new();
+        let mut held: HashMap<SpillSlot, Message> = HashMap::new();
         for round in 0..400u64 {
             let fails = numbers.below(10) == 0;
             files.set_faults(Faults { writing: fails, creating: fails && numbers.below(2) == 0, ..Faults::default() });
@@ -67,7 +67,7 @@ fn live_messages_are_readable_and_files_stay_within_twice_their_size() {
             // Half of the time more goes than comes.
             let going = if round / 50 % 2 == 0 { numbers.below(10) } else { numbers.below(40) };
             for _ in 0..going.min(held.len()) {
-                let mut slots: Vec<Slot> = held.keys().copied().collect();
+                let mut slots: Vec<SpillSlot> = held.keys().copied().collect();
                 slots.sort_unstable();
                 let slot = slots[numbers.below(slots.len())];
                 held.remove(&slot);
@@ -81,7 +81,7 @@ fn live_messages_are_readable_and_files_stay_within_twice_their_size() {
             let allowed = 2 * stats.live_bytes + 3 * u64::from(FILE_BYTES) + u64::from(4 * FILE_BYTES);
             assert!(stats.file_bytes <= allowed, "{stats:?}");
         }
-        let slots: Vec<Slot> = held.keys().copied().collect();
+        let slots: Vec<SpillSlot> = held.keys().copied().collect();
         let mut bytes = Vec::new();
         for (slot, range) in slots.iter().zip(store.read(&slots, &mut bytes)) {
             let range = range.expect("it can be read");
@@ -99,7 +99,7 @@ fn nothing_is_written_beyond_the_limit_until_a_message_is_freed() {
     let mut store = store(&files, 3 * u64::from(FILE_BYTES));
     let messages: Vec<Message> = (0..20).map(|n| message(n, 1_000)).collect();
     let slots = store.write(&messages);
-    let written: Vec<Slot> = slots.iter().copied().flatten().collect();
+    let written: Vec<SpillSlot> = slots.iter().copied().flatten().collect();
     assert!((9..=11).contains(&written.len()), "{} are written", written.len());
     assert_eq!(store.stats().refused, 20 - written.len() as u64);
     for slot in &written[..written.len() - 1] {
@@ -115,7 +115,7 @@ fn a_damaged_record_harms_no_other_and_is_not_moved() {
     let files = FaultyFiles::default();
     let mut store = store(&files, 1 << 30);
     let messages: Vec<Message> = (0..8).map(|n| message(n, 900)).collect();
-    let slots: Vec<Slot> = store.write(&messages).into_iter().flatten().collect();
+    let slots: Vec<SpillSlot> = store.write(&messages).into_iter().flatten().collect();
     for (number, slot) in slots.iter().enumerate() {
         if number % 4 > 0 {
             store.free(*slot);
@@ -134,7 +134,7 @@ fn a_damaged_record_harms_no_other_and_is_not_moved() {
 fn unreadable_messages_are_counted_until_readable_or_freed() {
     let files = FaultyFiles::default();
     let mut store = store(&files, 1 << 30);
-    let slots: Vec<Slot> = store.write(&[message(0, 900), message(1, 900)]).into_iter().flatten().collect();
+    let slots: Vec<SpillSlot> = store.write(&[message(0, 900), message(1, 900)]).into_iter().flatten().collect();
     for faults in [Faults { reading: true, ..Faults::default() }, Faults { flipping: true, ..Faults::default() }] {
         files.set_faults(faults);
         for _ in 0..3 {
@@ -158,7 +158,7 @@ fn adjacent_messages_are_read_together() {
     let files = FaultyFiles::default();
     let mut store = Store::new(files, Settings::with_limit(1 << 30));
     let messages: Vec<Message> = (0..100).map(|n| message(n, 500)).collect();
-    let slots: Vec<Slot> = store.write(&messages).into_iter().flatten().collect();
+    let slots: Vec<SpillSlot> = store.write(&messages).into_iter().flatten().collect();
     let mut bytes = Vec::new();
     let ranges = store.read(&slots, &mut bytes);
     assert!(ranges.iter().all(Option::is_some));

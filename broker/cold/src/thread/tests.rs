@@ -1,7 +1,7 @@
 use std::sync::mpsc;
 
-use tautwire_memory::Ledger;
-use tautwire_message::{Cold, Message, MessageId, MessageRef};
+use tautwire_memory::MemoryLedger;
+use tautwire_message::{Message, MessageId, MessageRef, Spilled};
 use tautwire_protocol::QoS;
 
 use super::*;
@@ -14,15 +14,15 @@ struct World {
     port: ShardPort,
     woken: mpsc::Receiver<usize>,
     reports: mpsc::Receiver<Stats>,
-    ledger: Arc<Ledger>,
+    ledger: Arc<MemoryLedger>,
 }
 
 impl World {
     fn new(files: impl Files) -> World {
         let (wake, woken) = mpsc::channel();
         let (report, reports) = mpsc::channel();
-        let (ledger, freed) = (Arc::new(Ledger::default()), Arc::new(Freed::default()));
-        let shelf = Arc::new(Shelf::new(ledger.clone(), freed.clone()));
+        let (ledger, freed) = (Arc::new(MemoryLedger::default()), Arc::new(FreedSlots::default()));
+        let shelf = Arc::new(SpillAccount::new(ledger.clone(), freed.clone()));
         let store = Store::new(files, Settings::with_limit(64 << 20));
         let wake = move |shard| {
             let _ = wake.send(shard);
@@ -35,7 +35,7 @@ impl World {
         World { thread: Some(thread), port, woken, reports, ledger }
     }
 
-    fn ask(&mut self, order: ColdOrder) -> ColdAnswer {
+    fn ask(&mut self, order: SpillRequest) -> SpillResponse {
         self.port.post(order).expect("there is room");
         loop {
             if let Some(answer) = self.port.next_answer() {
@@ -45,19 +45,19 @@ impl World {
         }
     }
 
-    fn write(&mut self, messages: Vec<Message>) -> Vec<Option<Cold>> {
-        let shelf = self.port.shelf().clone();
-        match self.ask(ColdOrder::Write { ticket: 1, messages }) {
-            ColdAnswer::Written { ticket: 1, messages } => {
-                messages.iter().map(|(message, slot)| Some(Cold::new(message, (*slot)?, &shelf))).collect()
+    fn write(&mut self, messages: Vec<Message>) -> Vec<Option<Spilled>> {
+        let shelf = self.port.spill_account().clone();
+        match self.ask(SpillRequest::Write { ticket: 1, messages }) {
+            SpillResponse::Written { ticket: 1, messages } => {
+                messages.iter().map(|(message, slot)| Some(Spilled::new(message, (*slot)?, &shelf))).collect()
             }
             other => panic!("{other:?}"),
         }
     }
 
-    fn read(&mut self, messages: Vec<Cold>) -> Vec<(Cold, Option<Message>)> {
-        match self.ask(ColdOrder::Read { ticket: 2, messages }) {
-            ColdAnswer::Read { ticket: 2, messages } => messages.into_messages(&self.ledger).collect(),
+    fn read(&mut self, messages: Vec<Spilled>) -> Vec<(Spilled, Option<Message>)> {
+        match self.ask(SpillRequest::Read { ticket: 2, messages }) {
+            SpillResponse::Read { ticket: 2, messages } => messages.into_messages(&self.ledger).collect(),
             other => panic!("{other:?}"),
         }
     }
@@ -84,9 +84,9 @@ fn written_messages_are_readable_until_freed() {
     std::fs::write(folder.join("cold-000000ff"), b"from an earlier run").expect("a file");
     let mut world = World::new(Folder::emptied(&folder).expect("a folder"));
     assert!(!folder.join("cold-000000ff").exists());
-    let cold: Vec<Cold> = world.write((0..100).map(message).collect()).into_iter().flatten().collect();
+    let cold: Vec<Spilled> = world.write((0..100).map(message).collect()).into_iter().flatten().collect();
     assert_eq!(cold.len(), 100);
-    let backwards: Vec<Cold> = cold.iter().rev().cloned().collect();
+    let backwards: Vec<Spilled> = cold.iter().rev().cloned().collect();
     let read = world.read(backwards);
     for (number, (_, found)) in (0..100).rev().zip(&read) {
         assert_eq!(found.as_ref(), Some(&message(number)));
@@ -95,7 +95,7 @@ fn written_messages_are_readable_until_freed() {
     let is_empty = |stats: &Stats| stats.messages == 0 && stats.file_bytes == 0 && stats.read == 100;
     assert!(world.reports.iter().any(|stats| is_empty(&stats)), "the reports end with the thread");
     assert_eq!(world.ledger.all(), 0);
-    let left: Vec<Cold> = world.write(vec![message(1)]).into_iter().flatten().collect();
+    let left: Vec<Spilled> = world.write(vec![message(1)]).into_iter().flatten().collect();
     assert_eq!(std::fs::read_dir(&folder).expect("it is there").count(), 1);
     world.thread.take();
     assert_eq!(std::fs::read_dir(&folder).expect("it is there").count(), 0, "files do not outlive the thread");
@@ -110,7 +110,7 @@ fn disk_failures_are_reported_and_nothing_counts_as_written() {
     files.set_faults(Faults { writing: true, ..Faults::default() });
     assert_eq!(world.write(vec![message(1), message(2)]), [None, None]);
     files.set_faults(Faults::default());
-    let cold: Vec<Cold> = world.write(vec![message(1), message(2)]).into_iter().flatten().collect();
+    let cold: Vec<Spilled> = world.write(vec![message(1), message(2)]).into_iter().flatten().collect();
     for faults in [Faults { reading: true, ..Faults::default() }, Faults { flipping: true, ..Faults::default() }] {
         files.set_faults(faults);
         let read = world.read(vec![cold[1].clone()]);

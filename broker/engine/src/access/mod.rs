@@ -13,7 +13,7 @@ use std::sync::Arc;
 use tautwire_access::{Identity, Permissions, Policy, PublishCache, Subject, TopicStamp};
 use tautwire_message::MessageRef;
 use tautwire_protocol::{QoS, TopicFilter};
-use tautwire_session::{Journal, KeptWill, PendingMessage};
+use tautwire_session::{Journal, PendingMessage, StoredWill};
 
 use crate::auth_progress::AuthProgress;
 use crate::authentication::identity_of;
@@ -229,7 +229,7 @@ impl<J: Journal> ShardState<J> {
 
     /// Whether a session's client may leave this will. The will of a session from before a restart has been allowed by the rules
     /// of its CONNECT.
-    pub(crate) fn can_set_will(&mut self, session: SessionIndex, will: &KeptWill) -> bool {
+    pub(crate) fn can_set_will(&mut self, session: SessionIndex, will: &StoredWill) -> bool {
         if !self.config.access().has_rules() {
             return true;
         }

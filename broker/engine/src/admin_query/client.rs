@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use tautwire_protocol::ProtocolVersion;
-use tautwire_session::{Journal, parts_of_name};
+use tautwire_session::{Journal, split_session_name};
 
 use crate::authentication::identity_of;
 use crate::connections::PauseReason;
@@ -122,7 +122,7 @@ const REASONS: [(PauseReason, &str); 16] = [
 impl<J: Journal> ShardState<J> {
     pub(super) fn client_summary(&self, session: SessionIndex) -> ClientSummary {
         let state = &self.sessions[session];
-        let (mount_point, client_id) = parts_of_name(state.name());
+        let (mount_point, client_id) = split_session_name(state.name());
         let index = self.sessions.connection(session);
         let outbound = state.outbound();
         let away = self.sessions.offline(session);

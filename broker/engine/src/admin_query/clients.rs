@@ -4,7 +4,7 @@ use std::cmp::Ordering;
 use std::collections::BinaryHeap;
 
 use tautwire_router::SessionKey;
-use tautwire_session::{Journal, Session, parts_of_name};
+use tautwire_session::{Journal, Session, split_session_name};
 
 use super::PAGE_MAX;
 use super::client::ClientSummary;
@@ -210,7 +210,7 @@ fn sorted_by<'s>(order: ClientOrder, session_state: &'s Session, dropped: u64, u
     let outbound = session_state.outbound();
     let count = |number: usize| (number as u64, "");
     match order {
-        ClientOrder::ClientId => (0, parts_of_name(session_state.name()).1),
+        ClientOrder::ClientId => (0, split_session_name(session_state.name()).1),
         ClientOrder::User => (0, user),
         ClientOrder::QueuedMessages => count(outbound.map_or(0, |outbound| outbound.queued())),
         ClientOrder::QueuedBytes => count(outbound.map_or(0, |outbound| outbound.queued_bytes())),

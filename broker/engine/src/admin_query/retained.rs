@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 
-use tautwire_message::{Body, Cold, Message};
+use tautwire_message::{Body, Message, Spilled};
 use tautwire_protocol::{QoS, TopicName};
-use tautwire_router::{Exchange, RetainedLook};
+use tautwire_router::{Exchange, RetainedListing};
 use tautwire_session::Journal;
 
 use super::PAGE_MAX;
@@ -70,7 +70,7 @@ pub struct RemovalResult {
 #[derive(Debug)]
 pub(crate) struct RetainedSearch {
     query: RetainedQuery,
-    look: Option<RetainedLook>,
+    look: Option<RetainedListing>,
     page: BTreeMap<Box<str>, Body>,
     matched: u64,
 }
@@ -78,12 +78,12 @@ pub(crate) struct RetainedSearch {
 impl RetainedSearch {
     pub(crate) fn new(exchange: &Exchange, query: RetainedQuery) -> RetainedSearch {
         let query = RetainedQuery { limit: query.limit.clamp(1, PAGE_MAX), ..query };
-        let look = exchange.look_at_retained(Some(&query.filter));
+        let look = exchange.list_retained(Some(&query.filter));
         RetainedSearch { query, look, page: BTreeMap::new(), matched: 0 }
     }
 
     pub(crate) fn is_done(&self) -> bool {
-        self.look.as_ref().is_none_or(RetainedLook::is_done)
+        self.look.as_ref().is_none_or(RetainedListing::is_done)
     }
 
     /// Looks at some more messages; says how many steps that took.
@@ -91,7 +91,7 @@ impl RetainedSearch {
         let RetainedSearch { query: RetainedQuery { after, limit, .. }, look, page, matched } = self;
         let Some(look) = look else { return 1 };
         let mut left = JOB_SLICE_STEPS as u64;
-        exchange.go_on_looking(look, &mut left, |topic, body| {
+        exchange.continue_listing(look, &mut left, |topic, body| {
             if !body.is_expired(now_ms) {
                 *matched += 1;
                 keep_first(page, *limit, topic, after.as_deref(), || body.clone());
@@ -135,7 +135,7 @@ pub(crate) struct Fetch {
     topic: Box<str>,
     pub(crate) load_queue: LoadQueue,
     /// It has been asked for.
-    cold: Option<Cold>,
+    cold: Option<Spilled>,
 }
 
 impl Fetch {
@@ -144,7 +144,7 @@ impl Fetch {
     }
 
     /// What the topic retains, or what must be read first.
-    pub(crate) fn look<J: Journal>(&mut self, state: &ShardState<J>) -> Result<FetchedMessage, Cold> {
+    pub(crate) fn look<J: Journal>(&mut self, state: &ShardState<J>) -> Result<FetchedMessage, Spilled> {
         if let Some(cold) = self.cold.clone() {
             return match self.load_queue.take(&cold) {
                 LoadResult::Loaded(message) => Ok(FetchedMessage::Message(message)),
@@ -154,8 +154,8 @@ impl Fetch {
         }
         match state.context.exchange().retained_message(&self.topic) {
             Some(body) if body.is_expired(state.clock.now_ms()) => Ok(FetchedMessage::Nothing),
-            Some(Body::Hot(message)) => Ok(FetchedMessage::Message(message)),
-            Some(Body::Cold(cold)) => Err(self.cold.insert(cold).clone()),
+            Some(Body::Loaded(message)) => Ok(FetchedMessage::Message(message)),
+            Some(Body::Spilled(cold)) => Err(self.cold.insert(cold).clone()),
             None => Ok(FetchedMessage::Nothing),
         }
     }
@@ -164,18 +164,18 @@ impl Fetch {
 /// A removal of all that a filter covers.
 #[derive(Debug)]
 pub(crate) struct Removal {
-    look: Option<RetainedLook>,
+    look: Option<RetainedListing>,
     outcome: RemovalResult,
 }
 
 impl Removal {
     pub(crate) fn new(exchange: &Exchange, filter: &str) -> Removal {
-        Removal { look: exchange.look_at_retained(Some(filter)), outcome: RemovalResult::default() }
+        Removal { look: exchange.list_retained(Some(filter)), outcome: RemovalResult::default() }
     }
 
     /// Whether there is nothing more to do for this request.
     pub(crate) fn is_done(&self) -> bool {
-        self.outcome.has_more || self.look.as_ref().is_none_or(RetainedLook::is_done)
+        self.outcome.has_more || self.look.as_ref().is_none_or(RetainedListing::is_done)
     }
 
     pub(crate) fn finish(self) -> RemovalResult {
@@ -190,7 +190,7 @@ impl<J: Journal> Shard<J> {
         let Removal { look: Some(look), outcome } = removal else { return 1 };
         let mut left = JOB_SLICE_STEPS as u64;
         let mut topics: Vec<Box<str>> = Vec::with_capacity(REMOVED_PER_SLICE);
-        self.state.context.exchange().go_on_looking(look, &mut left, |topic, _| {
+        self.state.context.exchange().continue_listing(look, &mut left, |topic, _| {
             topics.push(topic.into());
             if topics.len() == REMOVED_PER_SLICE { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
         });

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 
-use tautwire_router::{Exchange, RetainedLook};
+use tautwire_router::{Exchange, RetainedListing};
 
 use super::PAGE_MAX;
 use super::retained::keep_first;
@@ -36,7 +36,7 @@ pub type TopicLevels = Vec<(Box<str>, TopicLevel)>;
 #[derive(Debug)]
 pub(crate) struct TopicSearch {
     query: TopicsQuery,
-    look: Option<RetainedLook>,
+    look: Option<RetainedListing>,
     levels: BTreeMap<Box<str>, TopicLevel>,
 }
 
@@ -44,12 +44,12 @@ impl TopicSearch {
     pub(crate) fn new(exchange: &Exchange, query: TopicsQuery) -> TopicSearch {
         let query = TopicsQuery { limit: query.limit.clamp(1, PAGE_MAX), ..query };
         let filter = query.below.as_ref().map(|below| format!("{below}/#"));
-        let look = exchange.look_at_retained(filter.as_deref());
+        let look = exchange.list_retained(filter.as_deref());
         TopicSearch { query, look, levels: BTreeMap::new() }
     }
 
     pub(crate) fn is_done(&self) -> bool {
-        self.look.as_ref().is_none_or(RetainedLook::is_done)
+        self.look.as_ref().is_none_or(RetainedListing::is_done)
     }
 
     /// Looks at some more messages; says how many steps that took.
@@ -57,7 +57,7 @@ impl TopicSearch {
         let TopicSearch { query: TopicsQuery { below, after, limit }, look, levels } = self;
         let Some(look) = look else { return 1 };
         let mut left = JOB_SLICE_STEPS as u64;
-        exchange.go_on_looking(look, &mut left, |topic, body| {
+        exchange.continue_listing(look, &mut left, |topic, body| {
             let rest = match below {
                 Some(below) => topic.strip_prefix(&**below).and_then(|rest| rest.strip_prefix('/')),
                 None => Some(topic),

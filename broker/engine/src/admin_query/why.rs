@@ -6,8 +6,8 @@ use tautwire_contracts::OnViolation;
 use tautwire_message::Format;
 use tautwire_message::MessageRef;
 use tautwire_protocol::{QoS, RetainHandling, SubscriptionId, TopicFilter, topic_matches};
-use tautwire_router::{SessionKey, ShareGroup, Turn};
-use tautwire_session::{Journal, Outbound, PendingMessage, SubscriptionIds, SubscriptionRecord, parts_of_name};
+use tautwire_router::{Dispatch, SessionKey, ShareGroup};
+use tautwire_session::{Journal, Outbound, PendingMessage, SubscriptionIds, SubscriptionRecord, split_session_name};
 
 use crate::drops::DropEvent;
 use crate::index::SessionIndex;
@@ -305,7 +305,7 @@ impl SubscriptionWalk {
     ) -> DeliveryOutcome {
         let state = &shard.state;
         let HypotheticalPublish { topic, qos, .. } = &*self.query.message;
-        let (mount_point, client_id) = parts_of_name(state.sessions[session].name());
+        let (mount_point, client_id) = split_session_name(state.sessions[session].name());
         // `#` behind a mount point matches the level above, too, and nothing there begins with `$`.
         let is_outside = |prefix: &&str| MountPoint::new(prefix).is_none_or(|mount| mount.rest(topic).is_none());
         if let Some(prefix) = mount_point.filter(is_outside) {
@@ -387,8 +387,8 @@ impl SubscriptionWalk {
     }
 
     fn turns_of(&self, group: &ShareGroup, client: &SessionKey) -> QueryResult {
-        let (own, others): (Vec<Turn>, Vec<Turn>) =
-            group.turns_on(&self.query.message.topic).into_iter().partition(|turn| turn.member == *client);
+        let (own, others): (Vec<Dispatch>, Vec<Dispatch>) =
+            group.dispatches_for(&self.query.message.topic).into_iter().partition(|turn| turn.member == *client);
         QueryResult::SharedTurns {
             filter: group.filter().as_ref().into(),
             own: own.last().map(|last| (own.len(), last.at_ms)),
@@ -412,7 +412,7 @@ impl<J: Journal> ShardState<J> {
         ids: &[SubscriptionId],
         findings: &mut Vec<QueryResult>,
     ) -> DeliveryOutcome {
-        let counted_bytes = PendingMessage::counted_bytes_of(message.kept_bytes(), &SubscriptionIds::from(ids));
+        let counted_bytes = PendingMessage::counted_bytes_of(message.allocated_bytes(), &SubscriptionIds::from(ids));
         let Some(index) = self.sessions.connection(session) else {
             findings.extend(self.is_held_back(self.sessions[session].name()).then_some(QueryResult::HeldBack));
             if qos == QoS::AtMostOnce {

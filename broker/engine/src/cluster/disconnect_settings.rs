@@ -4,7 +4,7 @@
 use tautwire_cluster::DisconnectSettings;
 use tautwire_cluster::record::{Retain, Will};
 use tautwire_message::MessageRef;
-use tautwire_session::{Change, Journal, KeptWill};
+use tautwire_session::{Change, Journal, StoredWill};
 
 use super::port::ClusterRequest;
 use crate::index::SessionIndex;
@@ -27,8 +27,8 @@ impl<J: Journal> ShardState<J> {
         }
         let Some(client) = room.served(session).map(|served| served.client()) else { return };
         let expiry_s = state.expiry_interval_s();
-        let left_at_ms = is_leaving.then_some(now_ms);
-        let will = state.will().map(|will| will_for_record(will, expiry_s, left_at_ms));
+        let disconnected_at_ms = is_leaving.then_some(now_ms);
+        let will = state.will().map(|will| will_for_record(will, expiry_s, disconnected_at_ms));
         room.ask(ClusterRequest::SetDisconnectSettings { client, terms: DisconnectSettings { expiry_s, will } });
     }
 
@@ -39,12 +39,12 @@ impl<J: Journal> ShardState<J> {
     }
 }
 
-fn will_for_record(will: &KeptWill, expiry_s: u32, left_at_ms: Option<u64>) -> Will {
-    let KeptWill { message, delay_s, message_expiry_s } = will;
+fn will_for_record(will: &StoredWill, expiry_s: u32, disconnected_at_ms: Option<u64>) -> Will {
+    let StoredWill { message, delay_s, message_expiry_s } = will;
     let parts = message.as_ref();
     let after_s = |seconds: u32| move |at_ms: u64| at_ms + u64::from(seconds) * 1000;
     // The will's delay ends with the session at the latest [MQTT-3.1.2-8].
-    let published_at_ms = left_at_ms.map(after_s((*delay_s).min(expiry_s)));
+    let published_at_ms = disconnected_at_ms.map(after_s((*delay_s).min(expiry_s)));
     let expires_at_ms = message_expiry_s.and_then(|seconds| published_at_ms.map(after_s(seconds)));
     let parts = MessageRef { expires_at_ms, ..parts };
     let mut bytes = Vec::with_capacity(parts.stored_bytes());
@@ -64,7 +64,7 @@ mod tests {
     use tautwire_message::MessageId;
     use tautwire_protocol::QoS;
 
-    fn will(payload: &[u8], retain: bool, delay_s: u32, message_expiry_s: Option<u32>) -> KeptWill {
+    fn will(payload: &[u8], retain: bool, delay_s: u32, message_expiry_s: Option<u32>) -> StoredWill {
         let message = MessageRef {
             id: MessageId::NONE,
             topic: "w",
@@ -74,13 +74,13 @@ mod tests {
             retain,
             expires_at_ms: None,
         };
-        KeptWill { message: message.to_message(), delay_s, message_expiry_s }
+        StoredWill { message: message.to_message(), delay_s, message_expiry_s }
     }
 
     #[test]
     fn a_will_expires_by_the_moment_at_which_it_is_published() {
-        let expires_at_ms = |will: &KeptWill, expiry_s, left_at_ms| {
-            let kept = will_for_record(will, expiry_s, left_at_ms);
+        let expires_at_ms = |will: &StoredWill, expiry_s, disconnected_at_ms| {
+            let kept = will_for_record(will, expiry_s, disconnected_at_ms);
             MessageRef::read_stored(&kept.message).expect("a message").expires_at_ms
         };
         let will = will(b"x", true, 10, Some(5));

@@ -15,7 +15,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tautwire_cluster::Sequence;
 use tautwire_cluster::names::PARTITIONS;
 use tautwire_cluster::record::{Place, Retain};
-use tautwire_memory::Ledger;
+use tautwire_memory::MemoryLedger;
 use tautwire_message::MessageRef;
 use tautwire_router::Exchange;
 
@@ -39,7 +39,7 @@ const KNOWN_HEADROOM: usize = 65_536;
 pub(crate) struct SharedRetainedStore<'a> {
     pub(super) exchange: &'a Exchange,
     /// In which what is retained is entered.
-    pub(super) ledger: &'a Arc<Ledger>,
+    pub(super) ledger: &'a Arc<MemoryLedger>,
     pub(super) now_ms: u64,
 }
 
@@ -100,9 +100,9 @@ impl Mirror {
             return;
         }
         let mut topics: Vec<Box<str>> = Vec::new();
-        if let Some(mut look) = exchange.look_at_retained(None) {
+        if let Some(mut look) = exchange.list_retained(None) {
             while !look.is_done() {
-                exchange.go_on_looking(&mut look, &mut { u64::MAX }, |topic, body| {
+                exchange.continue_listing(&mut look, &mut { u64::MAX }, |topic, body| {
                     if LogPlace::of_retained(body.id()).is_some() {
                         topics.push(topic.into());
                     }
@@ -147,7 +147,7 @@ impl Mirror {
             return RetainedVisibility::Confirmed;
         }
         if to.now_ms < until_ms {
-            return RetainedVisibility::Awaited;
+            return RetainedVisibility::AwaitingPubComp;
         }
         inner.give_up(topic, place, to);
         RetainedVisibility::Overdue
@@ -204,7 +204,7 @@ pub(crate) enum RetainedVisibility {
     /// All nodes have it, or find it when they look.
     Confirmed,
     /// The stream has yet to bring it.
-    Awaited,
+    AwaitingPubComp,
     /// The stream has not brought it in time. It is not waited for any longer.
     Overdue,
 }
@@ -239,7 +239,7 @@ impl Inner {
         } else {
             self.forget(to.now_ms);
             self.cleared.remove(message.topic);
-            to.exchange.mirror_retained(MessageRef { id: at.to_retained_id(), ..*message }.keep(to.ledger))
+            to.exchange.mirror_retained(MessageRef { id: at.to_retained_id(), ..*message }.to_message_in(to.ledger))
         }
     }
 
@@ -277,7 +277,9 @@ impl Inner {
             Some(there) if record.place == there => {
                 // The log says by the clock of another node when it expires.
                 if message.expires_at_ms.is_some() && !message.payload.is_empty() {
-                    to.exchange.renew_retained(MessageRef { id: at.to_retained_id(), ..message }.keep(to.ledger));
+                    to.exchange.update_retained_expiry(
+                        MessageRef { id: at.to_retained_id(), ..message }.to_message_in(to.ledger),
+                    );
                 }
                 if was_awaited && message.payload.is_empty() {
                     to.exchange.clear_retained(&record.topic);

@@ -52,7 +52,7 @@ pub(crate) const PENDING_MAX: usize = 1_024;
 pub(crate) type ShardClusterState = cluster_state::ClusterState<Box<session_fetch::SessionFetch>>;
 
 /// Where it has that. Of a shard whose journal is not [`InCluster`], this is `None` when the broker is compiled.
-pub(crate) type Seat<J> = Option<<J as Journal>::Seat<ShardClusterState>>;
+pub(crate) type ClusterBox<J> = Option<<J as Journal>::ClusterBox<ShardClusterState>>;
 
 impl Shard<InCluster> {
     /// Makes the shard one of a cluster. To be called before its first turn. Clients are refused until

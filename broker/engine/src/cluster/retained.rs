@@ -141,7 +141,7 @@ impl<J: Journal> ShardState<J> {
         if !message.retain || message.payload.is_empty() {
             return Ok(());
         }
-        let admitted = self.context.exchange().admits_retained(message.topic, message.kept_bytes());
+        let admitted = self.context.exchange().check_retained(message.topic, message.allocated_bytes());
         admitted.map_err(RouteError::NotRetained)
     }
 
@@ -173,12 +173,12 @@ impl<J: Journal> ShardState<J> {
         let standing = self.context.mirror().retained_visibility(message.topic(), &self.common_store());
         self.counters().retained_unconfirmed.add(u64::from(standing == RetainedVisibility::Overdue));
         let (id, now_ms) = (self.id(index), self.clock.now_ms());
-        if standing == RetainedVisibility::Awaited
+        if standing == RetainedVisibility::AwaitingPubComp
             && let Some(room) = &mut self.cluster
         {
             room.stalled.add(id, now_ms);
         }
-        standing == RetainedVisibility::Awaited
+        standing == RetainedVisibility::AwaitingPubComp
     }
 
     /// Goes on with searches that have waited for what the stream brings.

@@ -3,7 +3,7 @@
 use tautwire_cluster::names::ClientKey;
 use tautwire_cluster::{Elsewhere, Refusal, Start};
 use tautwire_protocol::{Connect, ConnectReason, DisconnectReason};
-use tautwire_session::{Change, Journal, parts_of_name};
+use tautwire_session::{Change, Journal, split_session_name};
 
 use super::cluster_state::{Claim, Denial, Step};
 use super::port::ClusterRequest;
@@ -92,7 +92,7 @@ impl<J: Journal> Shard<J> {
     /// The Client Identifier that a client has been assigned whose CONNECT waits.
     pub(crate) fn assigned_before(&self, index: ConnectionIndex) -> Option<String> {
         let room = self.state.cluster.as_ref()?;
-        let (_, client_id) = parts_of_name(room.claims.name(self.state.id(index))?);
+        let (_, client_id) = split_session_name(room.claims.name(self.state.id(index))?);
         Some(client_id.to_owned())
     }
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use tautwire_cluster::delivery::Span;
 use tautwire_cluster::names::ClientKey;
 use tautwire_cluster::{Refusal, Start};
-use tautwire_memory::Ledger;
+use tautwire_memory::MemoryLedger;
 use tautwire_message::{Message, MessageRef};
 use tautwire_protocol::{PacketId, QoS};
 use tautwire_session::{Change, Journal, PendingMessage, Session};
@@ -37,7 +37,7 @@ impl SessionFetch {
     }
 
     /// Takes what is wanted of a part of the log. What is to lie in it and does not is lost, and not wanted any more.
-    fn take(&mut self, span: &Span, ledger: &Arc<Ledger>) {
+    fn take(&mut self, span: &Span, ledger: &Arc<MemoryLedger>) {
         let Some(first) = self.wanted.last().copied() else { return };
         let is_looked_for =
             |at: &LogPlace| at.partition == span.partition && first.place <= at.place && at.place.sequence < span.until;
@@ -46,7 +46,7 @@ impl SessionFetch {
             if self.wanted.binary_search_by(|wanted| at.cmp(wanted)).is_ok()
                 && let Some(message) = read(at, message.stored)
             {
-                self.found.insert(at, message.keep(ledger));
+                self.found.insert(at, message.to_message_in(ledger));
             }
         }
         self.wanted.retain(|at| !is_looked_for(at));
@@ -195,18 +195,18 @@ impl<J: Journal> Shard<J> {
                         }
                         // The client may hold the identifier, and is told to let it go.
                         None if is_once => {
-                            session.apply(Change::Awaited(packet_id));
+                            session.apply(Change::AwaitingPubComp(packet_id));
                             aged_out += 1;
                         }
                         None => aged_out += 1,
                     }
                 }
-                StatePart::Awaited(packet_id) => {
+                StatePart::AwaitingPubComp(packet_id) => {
                     go_on_with(&mut session, packet_id);
-                    session.apply(Change::Awaited(packet_id));
+                    session.apply(Change::AwaitingPubComp(packet_id));
                 }
-                StatePart::GoOnWith(packet_id) => {
-                    session.apply(Change::GoOnWith(packet_id));
+                StatePart::NextPacketId(packet_id) => {
+                    session.apply(Change::NextPacketId(packet_id));
                 }
                 StatePart::Queued(pending) => {
                     if let Some(delivery) = delivery(pending, &found, self.state.memory.ledger()) {
@@ -236,15 +236,19 @@ fn later_of(one: Places, other: Places) -> Places {
 /// The next message gets this identifier.
 fn go_on_with(session: &mut Session, packet_id: PacketId) {
     if session.next_packet_id() != Some(packet_id) {
-        session.apply(Change::GoOnWith(packet_id));
+        session.apply(Change::NextPacketId(packet_id));
     }
 }
 
-fn delivery(pending: Pending, found: &HashMap<LogPlace, Message>, ledger: &Arc<Ledger>) -> Option<PendingMessage> {
+fn delivery(
+    pending: Pending,
+    found: &HashMap<LogPlace, Message>,
+    ledger: &Arc<MemoryLedger>,
+) -> Option<PendingMessage> {
     let Pending { source, qos, retain, subscription_ids } = pending;
     let message = match source {
         MessageSource::Log(at) => found.get(&at)?.clone(),
-        MessageSource::Inline(stored) => MessageRef::read_stored(&stored)?.keep(ledger),
+        MessageSource::Inline(stored) => MessageRef::read_stored(&stored)?.to_message_in(ledger),
     };
     Some(PendingMessage { message: message.into(), qos, retain, subscription_ids, share: None })
 }

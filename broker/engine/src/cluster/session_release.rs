@@ -10,10 +10,10 @@ use crate::state::ShardState;
 
 impl<J: Journal> ShardState<J> {
     /// What the record is to keep of a session; nothing of one that ends with its connection.
-    pub(super) fn state_of(&self, session: SessionIndex, left_at_ms: Option<u64>) -> Vec<u8> {
+    pub(super) fn state_of(&self, session: SessionIndex, disconnected_at_ms: Option<u64>) -> Vec<u8> {
         match &self.cluster {
             Some(room) if self.sessions[session].expiry_interval_s() > 0 => {
-                encode(&self.sessions[session], left_at_ms, |partition| room.next_place(session, partition))
+                encode(&self.sessions[session], disconnected_at_ms, |partition| room.next_place(session, partition))
             }
             _ => Vec::new(),
         }

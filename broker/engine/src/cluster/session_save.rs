@@ -76,7 +76,11 @@ impl<J: Journal> ShardState<J> {
             }
             Change::Completed(_) => room.record_acknowledged(session, self.clock.now_ms()),
             Change::Released(packet_id) => room.release(session, *packet_id),
-            Change::Queued(_) | Change::Withdrawn | Change::Taken(_) | Change::GoOnWith(_) | Change::Awaited(_) => {}
+            Change::Queued(_)
+            | Change::Unqueued
+            | Change::Taken(_)
+            | Change::NextPacketId(_)
+            | Change::AwaitingPubComp(_) => {}
         }
     }
 

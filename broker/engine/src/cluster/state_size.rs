@@ -98,7 +98,7 @@ impl<J: Journal> ShardState<J> {
             if let Change::Started(delivery) = change
                 && LogPlace::of(delivery.message.id()).is_none()
             {
-                carried_bytes += delivery.message.kept_bytes();
+                carried_bytes += delivery.message.allocated_bytes();
             }
         });
         if carried_bytes + bytes <= most / 4 {

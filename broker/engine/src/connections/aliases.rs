@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use tautwire_memory::{Charge, Kind, Ledger};
+use tautwire_memory::{Charge, Kind, MemoryLedger};
 
 /// How a topic is said.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -38,7 +38,7 @@ impl TopicAliases {
         Some(topic)
     }
 
-    pub(super) fn store_incoming(&mut self, alias: u16, topic: Box<str>, ledger: &Arc<Ledger>) {
+    pub(super) fn store_incoming(&mut self, alias: u16, topic: Box<str>, ledger: &Arc<MemoryLedger>) {
         self.bytes += ALIAS_BYTES + topic.len();
         if let Some(replaced) = self.incoming.insert(alias, topic) {
             self.bytes -= ALIAS_BYTES + replaced.len();
@@ -46,7 +46,7 @@ impl TopicAliases {
         self.weigh(ledger);
     }
 
-    fn weigh(&mut self, ledger: &Arc<Ledger>) {
+    fn weigh(&mut self, ledger: &Arc<MemoryLedger>) {
         let bytes = self.bytes;
         self.charge.get_or_insert_with(|| Charge::new(ledger, Kind::Alias)).set(bytes);
     }
@@ -65,7 +65,7 @@ impl TopicAliases {
         if next <= usize::from(maximum) { TopicAlias::Set(next as u16) } else { TopicAlias::None }
     }
 
-    pub(super) fn store_outgoing(&mut self, topic: &str, alias: u16, ledger: &Arc<Ledger>) {
+    pub(super) fn store_outgoing(&mut self, topic: &str, alias: u16, ledger: &Arc<MemoryLedger>) {
         self.outgoing.insert(topic.into(), alias);
         self.bytes += ALIAS_BYTES + topic.len();
         self.weigh(ledger);

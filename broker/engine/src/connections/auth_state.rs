@@ -6,7 +6,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use tautwire_access::{Identity, PublishCache};
-use tautwire_memory::{Charge, Kind, Ledger};
+use tautwire_memory::{Charge, Kind, MemoryLedger};
 use tautwire_protocol::{ConnectReason, ProtocolVersion};
 
 /// What a client says to show who it is.
@@ -119,7 +119,13 @@ impl AuthState {
     }
 
     /// Asks who the client is; what that takes is charged to `ledger`. `progress`: how much has been done for all clients.
-    pub(crate) fn request_auth(&mut self, request: AuthRequest, ledger: &Arc<Ledger>, progress: u64, now_ms: u64) {
+    pub(crate) fn request_auth(
+        &mut self,
+        request: AuthRequest,
+        ledger: &Arc<MemoryLedger>,
+        progress: u64,
+        now_ms: u64,
+    ) {
         (self.progress, self.progress_ms) = (progress, now_ms);
         let mut charge = Charge::new(ledger, Kind::Input);
         charge.set(request.bytes());

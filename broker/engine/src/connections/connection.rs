@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::num::{NonZeroU16, NonZeroU32};
 use std::sync::Arc;
 
-use tautwire_memory::{Charge, Kind, Ledger};
+use tautwire_memory::{Charge, Kind, MemoryLedger};
 use tautwire_protocol::{ProtocolVersion, QoS};
 use tautwire_session::{AckLevel, LogPosition};
 
@@ -451,7 +451,7 @@ impl Connection {
 
     /// The surroundings keep `bytes` of the client that have not been consumed.
     #[inline]
-    pub(crate) fn set_input_bytes(&mut self, bytes: usize, ledger: &Arc<Ledger>) {
+    pub(crate) fn set_input_bytes(&mut self, bytes: usize, ledger: &Arc<MemoryLedger>) {
         if bytes > 0 {
             self.extras().input.get_or_insert_with(|| Charge::new(ledger, Kind::Input)).set(bytes);
         } else if self.extras.as_mut().is_some_and(|extras| extras.input.take().is_some()) {
@@ -536,7 +536,7 @@ impl Connection {
         self.extras.iter().flat_map(|extras| &extras.delayed_acks).any(|delayed| is_meant(&delayed.ack))
     }
 
-    pub(crate) fn delay_ack(&mut self, delayed: DelayedAck, ledger: &Arc<Ledger>) {
+    pub(crate) fn delay_ack(&mut self, delayed: DelayedAck, ledger: &Arc<MemoryLedger>) {
         let extras = self.extras();
         extras.delayed_publish_acks += usize::from(delayed.ack.completes_publish());
         extras.delayed_acks.push_back(delayed);
@@ -645,7 +645,7 @@ impl Connection {
         self.extras.as_mut()?.aliases.take_incoming(alias)
     }
 
-    pub(crate) fn store_incoming_alias(&mut self, alias: u16, topic: Box<str>, ledger: &Arc<Ledger>) {
+    pub(crate) fn store_incoming_alias(&mut self, alias: u16, topic: Box<str>, ledger: &Arc<MemoryLedger>) {
         self.extras().aliases.store_incoming(alias, topic, ledger);
     }
 
@@ -659,7 +659,7 @@ impl Connection {
     }
 
     /// The client has been told an alias.
-    pub(crate) fn store_outgoing_alias(&mut self, topic: &str, alias: TopicAlias, ledger: &Arc<Ledger>) {
+    pub(crate) fn store_outgoing_alias(&mut self, topic: &str, alias: TopicAlias, ledger: &Arc<MemoryLedger>) {
         if let TopicAlias::Set(alias) = alias {
             self.extras().aliases.store_outgoing(topic, alias, ledger);
         }

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use tautwire_memory::{Charge, Kind, Ledger};
+use tautwire_memory::{Charge, Kind, MemoryLedger};
 use tautwire_session::LogPosition;
 
 use super::aliases::TopicAliases;
@@ -45,7 +45,7 @@ pub(super) struct PublishRateState {
 }
 
 impl Extras {
-    pub(super) fn update_acks_charge(&mut self, ledger: &Arc<Ledger>) {
+    pub(super) fn update_acks_charge(&mut self, ledger: &Arc<MemoryLedger>) {
         let bytes = self.delayed_acks.capacity() * size_of::<DelayedAck>();
         self.acks_charge.get_or_insert_with(|| Charge::new(ledger, Kind::Output)).set(bytes);
     }

@@ -2,13 +2,13 @@
 
 use std::collections::VecDeque;
 
-use tautwire_message::{Cold, Message};
+use tautwire_message::{Message, Spilled};
 
 /// Cold messages that have been read for somebody and not been taken yet, and whether more are coming.
 #[derive(Debug, Default)]
 pub(crate) struct LoadQueue {
     state: LoadState,
-    ready: VecDeque<(Cold, Option<Message>)>,
+    ready: VecDeque<(Spilled, Option<Message>)>,
 }
 
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
@@ -33,7 +33,7 @@ pub(crate) enum LoadResult {
 
 impl LoadQueue {
     /// Takes a message out. Those that came before it are not wanted any more.
-    pub(crate) fn take(&mut self, cold: &Cold) -> LoadResult {
+    pub(crate) fn take(&mut self, cold: &Spilled) -> LoadResult {
         while let Some((found, message)) = self.ready.pop_front() {
             if found == *cold {
                 return message.map_or(LoadResult::Failed, LoadResult::Loaded);
@@ -69,7 +69,7 @@ impl LoadQueue {
     }
 
     /// An answer has come; says whether it is the one that is waited for.
-    pub(crate) fn bring(&mut self, ticket: u64, messages: impl Iterator<Item = (Cold, Option<Message>)>) -> bool {
+    pub(crate) fn bring(&mut self, ticket: u64, messages: impl Iterator<Item = (Spilled, Option<Message>)>) -> bool {
         if self.state != LoadState::Requested(ticket) {
             return false;
         }

@@ -18,7 +18,7 @@ use std::collections::VecDeque;
 use std::ops::{Index, IndexMut};
 use std::sync::Arc;
 
-use tautwire_memory::{Kind, Ledger};
+use tautwire_memory::{Kind, MemoryLedger};
 
 use self::actions::ActionQueue;
 use self::output::OutputPool;
@@ -52,12 +52,12 @@ pub(crate) struct Connections {
     actions: ActionQueue,
     /// What connections go on with where nobody needs to know who comes from there.
     origins: Vec<Arc<ConnectionOrigin>>,
-    ledger: Arc<Ledger>,
+    ledger: Arc<MemoryLedger>,
 }
 
 impl Connections {
     /// None yet. Each will stand in `ledger` while it is there.
-    pub(crate) fn new(ledger: &Arc<Ledger>) -> Connections {
+    pub(crate) fn new(ledger: &Arc<MemoryLedger>) -> Connections {
         Connections {
             slots: Vec::with_capacity(reserved_slots::<Connection>()),
             vacant: Vec::new(),

@@ -5,7 +5,7 @@ use std::io::IoSlice;
 use std::ops::Range;
 use std::sync::Arc;
 
-use tautwire_memory::{Charge, Kind, Ledger};
+use tautwire_memory::{Charge, Kind, MemoryLedger};
 use tautwire_message::Message;
 
 use crate::index::NonZeroMs;
@@ -104,7 +104,7 @@ pub(crate) struct TailMark {
 
 impl Output {
     /// An empty output in a ledger.
-    pub(crate) fn new(ledger: &Arc<Ledger>) -> Output {
+    pub(crate) fn new(ledger: &Arc<MemoryLedger>) -> Output {
         Output {
             segments: VecDeque::new(),
             tail: Vec::new(),
@@ -297,12 +297,12 @@ pub(crate) struct OutputPool {
     bytes: usize,
     /// What of `bytes` has been taken off the account.
     uncharged_bytes: usize,
-    ledger: Arc<Ledger>,
+    ledger: Arc<MemoryLedger>,
 }
 
 impl OutputPool {
     /// An empty pool. Outputs of connections stand in `ledger`. Those in the pool are few, and nobody's.
-    pub(crate) fn new(ledger: &Arc<Ledger>) -> OutputPool {
+    pub(crate) fn new(ledger: &Arc<MemoryLedger>) -> OutputPool {
         OutputPool { free: Vec::new(), bytes: 0, uncharged_bytes: 0, ledger: ledger.clone() }
     }
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use tautwire_protocol::QoS;
-use tautwire_router::{GroupNews, MemberNews, SessionKey};
+use tautwire_router::{GroupUpdate, MemberUpdate, SessionKey};
 use tautwire_session::{Journal, PendingMessage};
 
 use crate::index::SessionIndex;
@@ -68,7 +68,7 @@ impl<J: Journal> ShardState<J> {
         let read_at_us = self.latency_recorder.read_at_us();
         let ShardState { outboxes, memory, .. } = self;
         if let Some(batch) = outboxes.batch_for(shard, false, read_at_us, memory.ledger()) {
-            batch.push_news(MemberNews { share: share.clone(), member, news: GroupNews::Ready });
+            batch.push_update(MemberUpdate { share: share.clone(), member, update: GroupUpdate::Ready });
         }
     }
 
@@ -109,7 +109,7 @@ impl<J: Journal> ShardState<J> {
             room.grant(0);
         }
         let group = delivery.share.as_ref().and_then(|share| self.context.exchange().group(share));
-        match (group, delivery.message.hot()) {
+        match (group, delivery.message.loaded()) {
             (Some(group), Some(message)) => self.enqueue_for_member(&group, &mut OutgoingPublish::of(message)),
             _ => self.counters().dropped_no_member.add(1),
         }

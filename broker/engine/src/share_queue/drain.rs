@@ -48,7 +48,7 @@ impl<J: Journal> Shard<J> {
             return DrainResult::Stopped;
         };
         // The group may be another one than when the queue began.
-        group.note_queue();
+        group.mark_queue();
         self.state.drain_front(&group, session)
     }
 }
@@ -90,14 +90,16 @@ impl<J: Journal> ShardState<J> {
             queue.is_draining = false;
             return DrainResult::Stopped;
         }
-        if let Some(cold) = front.message.cold().cloned() {
+        if let Some(cold) = front.message.spilled().cloned() {
             let Some(message) = self.read_to_drain(share, session, &cold) else { return DrainResult::Stopped };
             if let Some(outbound) = self.sessions.entry(session).outbound() {
                 outbound.load_front(message);
             }
         }
         let front = self.sessions[session].outbound().and_then(Outbound::front);
-        let Some(message) = front.and_then(|front| front.message.hot()).cloned() else { return DrainResult::Stopped };
+        let Some(message) = front.and_then(|front| front.message.loaded()).cloned() else {
+            return DrainResult::Stopped;
+        };
         let next = if self.is_in_transit_full(group) { None } else { self.next_with_room(group, qos) };
         let Some((member, here)) = next else {
             if let Some(queue) = self.share_queues.queues.get_mut(share) {
@@ -112,16 +114,16 @@ impl<J: Journal> ShardState<J> {
             match self.transcode_for_member(contract.as_deref(), format, outgoing) {
                 Some(message) => delivery.message = message.into(),
                 None => {
-                    member.give_room_back(qos);
+                    member.return_credit(qos);
                     self.leave_queue(group, session, queued_bytes);
                     return DrainResult::One;
                 }
             }
         }
         // In the frame in which the member gets it.
-        self.commit(session, Change::Withdrawn);
+        self.commit(session, Change::Unqueued);
         if here.is_some() {
-            self.end_waiting(group, queued_bytes);
+            self.remove_queued(group, queued_bytes);
         }
         self.send_to_member(group, &member, here, delivery, Pick::FromQueue { queued_bytes });
         DrainResult::One
@@ -142,8 +144,8 @@ impl<J: Journal> ShardState<J> {
 
     /// The message at the front of a queue leaves it for nobody.
     fn leave_queue(&mut self, group: &ShareGroup, session: SessionIndex, queued_bytes: usize) {
-        self.commit(session, Change::Withdrawn);
-        self.end_waiting(group, queued_bytes);
+        self.commit(session, Change::Unqueued);
+        self.remove_queued(group, queued_bytes);
     }
 }
 
@@ -151,11 +153,11 @@ impl ShareQueue {
     /// The next member with room, which is taken. Members without room are asked to report it.
     fn next_with_room(&mut self, group: &ShareGroup, qos: QoS) -> Option<Member> {
         if self.ask_all_members {
-            let pick = || group.pick_with_room(qos);
+            let pick = || group.pick_with_credit(qos);
             if let Some(member) = pick() {
                 return Some(member);
             }
-            group.request_room();
+            group.request_credit();
             if let Some(member) = pick() {
                 return Some(member);
             }
@@ -165,9 +167,9 @@ impl ShareQueue {
         }
         while let Some(key) = self.ready.pop_front() {
             let Some(member) = group.member(key) else { continue };
-            let has_room = member.take_room(qos) || {
+            let has_room = member.take_credit(qos) || {
                 member.room.request(group.filter());
-                member.take_room(qos)
+                member.take_credit(qos)
             };
             if has_room {
                 self.ready.push_back(key);

@@ -26,7 +26,7 @@ impl<J: Journal> ShardState<J> {
     #[inline(never)]
     pub(crate) fn is_share_queue_full(&self, groups: &[Arc<ShareGroup>], bytes: usize) -> bool {
         let mut limit_bytes = self.config.settings().shared_queue_bytes;
-        if !J::KEEPS {
+        if !J::PERSISTENT {
             // What waits is in memory.
             limit_bytes = limit_bytes.min(self.memory.share().limits().client_bytes as usize);
         }
@@ -51,7 +51,7 @@ impl<J: Journal> ShardState<J> {
             subscription_ids: SubscriptionIds::None,
             share: Some(group.filter().clone()),
         };
-        group.begin_waiting(delivery.counted_bytes());
+        group.add_queued(delivery.counted_bytes());
         self.counters().shared_messages_queued.add(1);
         let shard = self.queue_shard(group.filter());
         if shard == self.context.shard() {
@@ -59,11 +59,11 @@ impl<J: Journal> ShardState<J> {
         }
         // The log names no member: after a crash, the message is for the group.
         let receivers = Receivers::Member(SessionNumber::OF_NONE, group.filter());
-        let handed = J::KEEPS.then(|| self.persist_forwarded(shard, &message, receivers));
+        let forwarded = J::PERSISTENT.then(|| self.persist_forwarded(shard, &message, receivers));
         let read_at_us = self.latency_recorder.read_at_us();
         let ShardState { outboxes, memory, .. } = self;
         if let Some(batch) = outboxes.batch_for(shard, false, read_at_us, memory.ledger()) {
-            batch.push_share(ShareReceiver::Queue, delivery, handed);
+            batch.push_share(ShareReceiver::Queue, delivery, forwarded);
         }
     }
 
@@ -79,7 +79,7 @@ impl<J: Journal> ShardState<J> {
     fn enqueue_shared(&mut self, group: &ShareGroup, delivery: PendingMessage) {
         let Some(session) = self.find_or_open_queue(group) else {
             log::error!("{} has no queue: there is no place for another session", group.filter());
-            self.end_waiting(group, delivery.counted_bytes());
+            self.remove_queued(group, delivery.counted_bytes());
             self.counters().dropped_no_member.add(1);
             return;
         };
@@ -100,13 +100,13 @@ impl<J: Journal> ShardState<J> {
         let session = self.sessions.open(&share_queue_name(group.filter()))?;
         self.commit(session, Change::ExpiryInterval(u32::MAX));
         self.share_queues.queues.insert(group.filter().clone(), ShareQueue::new(session));
-        group.note_queue();
+        group.mark_queue();
         Some(session)
     }
 
     /// A message of so many bytes does not wait any more.
-    pub(super) fn end_waiting(&self, group: &ShareGroup, bytes: usize) {
-        if group.end_waiting(bytes) {
+    pub(super) fn remove_queued(&self, group: &ShareGroup, bytes: usize) {
+        if group.remove_queued(bytes) {
             self.context.exchange().remove_if_empty(group.filter());
         }
     }
@@ -115,7 +115,7 @@ impl<J: Journal> ShardState<J> {
     pub(crate) fn end_waiting_in_ended(&self, delivery: &PendingMessage) {
         let group = delivery.share.as_ref().and_then(|share| self.context.exchange().group(share));
         if let Some(group) = group {
-            self.end_waiting(&group, delivery.counted_bytes());
+            self.remove_queued(&group, delivery.counted_bytes());
         }
     }
 
@@ -123,7 +123,7 @@ impl<J: Journal> ShardState<J> {
     pub(crate) fn record_from_queue(&self, delivery: &PendingMessage, queued_bytes: usize) {
         let group = delivery.share.as_ref().and_then(|share| self.context.exchange().group(share));
         if let Some(group) = group {
-            self.end_waiting(&group, queued_bytes);
+            self.remove_queued(&group, queued_bytes);
         }
     }
 }
@@ -145,10 +145,10 @@ impl<J: Journal> Shard<J> {
                 continue;
             };
             if let Some(outbound) = self.state.sessions[session].outbound() {
-                group.restore_waiting(outbound.queued(), outbound.queued_bytes());
+                group.restore_queued(outbound.queued(), outbound.queued_bytes());
             }
             self.state.share_queues.queues.insert(share.clone(), ShareQueue::new(session));
-            group.note_queue();
+            group.mark_queue();
             self.state.start_draining(&share);
         }
     }

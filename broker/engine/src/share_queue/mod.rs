@@ -79,7 +79,7 @@ impl ShareQueue {
 #[cfg(test)]
 mod tests {
     use crate::mount::MountPoint;
-    use tautwire_session::{parts_of_name, session_name, share_of_queue, share_queue_name};
+    use tautwire_session::{session_name, share_of_queue, share_queue_name, split_session_name};
 
     #[test]
     fn no_client_has_the_session_of_a_queue() {
@@ -87,7 +87,7 @@ mod tests {
         assert_eq!(share_of_queue(&name), Some("$share/g/a"));
         assert_eq!(share_of_queue(&session_name(None, "$share/g/a")), None);
         assert_eq!(share_of_queue(&session_name(Some("m/"), "$share/g/a")), None);
-        let (mount_point, _) = parts_of_name(&name);
+        let (mount_point, _) = split_session_name(&name);
         assert!(MountPoint::new(mount_point.expect("it looks like one")).is_none());
     }
 }

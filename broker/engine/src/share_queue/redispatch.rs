@@ -182,7 +182,7 @@ impl<J: Journal> Shard<J> {
                 redispatch.ids.pop_front();
                 continue;
             };
-            if let Some(cold) = delivery.message.cold().cloned() {
+            if let Some(cold) = delivery.message.spilled().cloned() {
                 let Some((kept, message)) = self.state.read_to_redispatch(redispatch, &cold) else {
                     return (JobProgress::Done, step + 1);
                 };
@@ -195,7 +195,7 @@ impl<J: Journal> Shard<J> {
                 self.state.commit(session, Change::Completed(id));
             } else if let Some(outbound) = self.state.sessions.entry(session).outbound() {
                 // The connection still uses the identifier.
-                outbound.unshare(id);
+                outbound.clear_share(id);
             }
             self.state.counters().shared_messages_redispatched.add(1);
             self.redispatch_message(member, delivery);

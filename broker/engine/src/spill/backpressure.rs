@@ -54,10 +54,10 @@ impl<J: Journal> ShardState<J> {
     #[inline]
     fn is_store_behind(&self) -> bool {
         let writing_bytes = self.context.backlog().moving_bytes(self.clock.now_ms());
-        let (hot_bytes, hot_max_bytes) = (self.hot_bytes(), self.spill.hot_max_bytes);
+        let (hot_bytes, loaded_max_bytes) = (self.hot_bytes(), self.spill.loaded_max_bytes);
         self.spill.port.is_some()
-            && (writing_bytes > 0 || hot_bytes > self.spill.looked_at_bytes + TURN_MAX_BYTES.min(hot_max_bytes))
-            && hot_bytes.saturating_sub(writing_bytes.min(hot_max_bytes)) > hot_max_bytes + hot_max_bytes / 2
+            && (writing_bytes > 0 || hot_bytes > self.spill.looked_at_bytes + TURN_MAX_BYTES.min(loaded_max_bytes))
+            && hot_bytes.saturating_sub(writing_bytes.min(loaded_max_bytes)) > loaded_max_bytes + loaded_max_bytes / 2
     }
 
     /// Has a PUBLISH wait whose message would stay in memory because the store is behind; says whether that is so. `first` is the first byte

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use tautwire_message::{Body, Cold, ColdOrder, ColdRead, Format, Message};
+use tautwire_message::{Body, Format, Message, SpillRead, SpillRequest, Spilled};
 use tautwire_router::SessionKey;
 use tautwire_session::{Journal, Outbound};
 
@@ -77,7 +77,7 @@ impl<J: Journal> ShardState<J> {
         session: SessionIndex,
         index: ConnectionIndex,
     ) -> Result<Option<Message>, ()> {
-        let Some(cold) = self.sessions.entry(session).outbound().and_then(Outbound::cold_to_resend).cloned() else {
+        let Some(cold) = self.sessions.entry(session).outbound().and_then(Outbound::spilled_to_resend).cloned() else {
             return Ok(None);
         };
         self.read_for_queue(session, index, &cold).map(Some).ok_or(())
@@ -86,7 +86,7 @@ impl<J: Journal> ShardState<J> {
     /// Makes the message at the front of the queue hot, if it is not; false where it must be read first.
     pub(crate) fn load_front(&mut self, session: SessionIndex, index: ConnectionIndex) -> bool {
         let front = self.sessions[session].outbound().and_then(Outbound::front);
-        let Some(cold) = front.and_then(|front| front.message.cold()).cloned() else { return true };
+        let Some(cold) = front.and_then(|front| front.message.spilled()).cloned() else { return true };
         let Some(message) = self.read_for_queue(session, index, &cold) else { return false };
         if let Some(outbound) = self.sessions.entry(session).outbound() {
             outbound.load_front(message);
@@ -94,7 +94,7 @@ impl<J: Journal> ShardState<J> {
         true
     }
 
-    fn read_for_queue(&mut self, session: SessionIndex, index: ConnectionIndex, cold: &Cold) -> Option<Message> {
+    fn read_for_queue(&mut self, session: SessionIndex, index: ConnectionIndex, cold: &Spilled) -> Option<Message> {
         let reader = Reader::Queue(self.id(index));
         let back = self.connections[index].load_queue();
         match back.take(cold) {
@@ -109,9 +109,9 @@ impl<J: Journal> ShardState<J> {
                 let most = send_maximum.saturating_sub(outbound.in_flight()).clamp(1, READ_AHEAD_MAX);
                 let ahead_bytes = self.ahead_bytes();
                 let wanted = if outbound.is_resent() {
-                    portion(outbound.cold_ahead(most), ahead_bytes)
+                    portion(outbound.spilled_ahead(most), ahead_bytes)
                 } else {
-                    portion(outbound.cold_resends(most), ahead_bytes)
+                    portion(outbound.spilled_resends(most), ahead_bytes)
                 };
                 if let Some(ticket) = self.ask(reader, wanted) {
                     self.connections[index].load_queue().wait_for(ticket);
@@ -126,7 +126,7 @@ impl<J: Journal> ShardState<J> {
 
     /// A retained message that the first replay of a connection has come to; `None` where it must be read first, and then
     /// the replay keeps it. The flag tells that it could not be read.
-    pub(crate) fn read_for_replay(&mut self, index: ConnectionIndex, cold: &Cold) -> Result<Message, LoadError> {
+    pub(crate) fn read_for_replay(&mut self, index: ConnectionIndex, cold: &Spilled) -> Result<Message, LoadError> {
         let reader = Reader::Replay(self.id(index));
         let ahead_bytes = self.ahead_bytes();
         let Some(replay) = self.connections[index].replays().front_mut() else { return Err(LoadError::Later) };
@@ -138,7 +138,7 @@ impl<J: Journal> ShardState<J> {
                 return Err(LoadError::Failed);
             }
             LoadResult::Missing if replay.load_queue.is_idle() => {
-                let wanted = portion(std::iter::once(cold).chain(replay.scan.cold_ahead()), ahead_bytes);
+                let wanted = portion(std::iter::once(cold).chain(replay.scan.spilled_ahead()), ahead_bytes);
                 let ticket = self.ask(reader, wanted);
                 if let Some(replay) = self.connections[index].replays().front_mut() {
                     match ticket {
@@ -157,19 +157,19 @@ impl<J: Journal> ShardState<J> {
         &mut self,
         session: SessionIndex,
         mut replay: Replay,
-        cold: &Cold,
+        cold: &Spilled,
     ) -> Option<(Replay, Message)> {
         let key = self.sessions.key(session);
         match replay.load_queue.take(cold) {
             LoadResult::Loaded(message) => return Some((replay, message)),
             LoadResult::Failed => {
-                replay.next = Some(Body::Cold(cold.clone()));
+                replay.next = Some(Body::Spilled(cold.clone()));
                 replay.load_queue.defer();
                 self.retry_later(Reader::Settling(Box::new((key, replay))));
             }
             LoadResult::Missing => {
-                let wanted = portion(std::iter::once(cold).chain(replay.scan.cold_ahead()), self.ahead_bytes());
-                replay.next = Some(Body::Cold(cold.clone()));
+                let wanted = portion(std::iter::once(cold).chain(replay.scan.spilled_ahead()), self.ahead_bytes());
+                replay.next = Some(Body::Spilled(cold.clone()));
                 self.ask_or_wait(wanted, |ticket| {
                     match ticket {
                         Some(ticket) => replay.load_queue.wait_for(ticket),
@@ -186,7 +186,7 @@ impl<J: Journal> ShardState<J> {
     pub(crate) fn read_to_clear(
         &mut self,
         mut ending: SessionCleanup,
-        cold: &Cold,
+        cold: &Spilled,
     ) -> Option<(SessionCleanup, Message)> {
         match ending.load_queue.take(cold) {
             LoadResult::Loaded(message) => return Some((ending, message)),
@@ -209,7 +209,7 @@ impl<J: Journal> ShardState<J> {
     }
 
     /// A message of the queue of a shared subscription; `None` where it must be read first.
-    pub(crate) fn read_to_drain(&mut self, share: &Arc<str>, session: SessionIndex, cold: &Cold) -> Option<Message> {
+    pub(crate) fn read_to_drain(&mut self, share: &Arc<str>, session: SessionIndex, cold: &Spilled) -> Option<Message> {
         let back = self.share_queues.load_queue(share)?;
         match back.take(cold) {
             LoadResult::Loaded(message) => return Some(message),
@@ -235,7 +235,7 @@ impl<J: Journal> ShardState<J> {
     pub(crate) fn read_to_redispatch(
         &mut self,
         mut redispatch: Box<Redispatch>,
-        cold: &Cold,
+        cold: &Spilled,
     ) -> Option<(Box<Redispatch>, Message)> {
         match redispatch.load_queue.take(cold) {
             LoadResult::Loaded(message) => return Some((redispatch, message)),
@@ -255,14 +255,14 @@ impl<J: Journal> ShardState<J> {
     }
 
     /// A cold message, and the cold ones behind it in the queue of a session.
-    fn spilled_from(&self, session: SessionIndex, cold: &Cold) -> Vec<Cold> {
+    fn spilled_from(&self, session: SessionIndex, cold: &Spilled) -> Vec<Spilled> {
         let ahead =
-            self.sessions[session].outbound().into_iter().flat_map(|outbound| outbound.cold_ahead(READ_AHEAD_MAX));
+            self.sessions[session].outbound().into_iter().flat_map(|outbound| outbound.spilled_ahead(READ_AHEAD_MAX));
         portion(std::iter::once(cold).chain(ahead.filter(|other| *other != cold)), self.ahead_bytes())
     }
 
     /// A retained message for an operator, who is told later.
-    pub(crate) fn read_to_show(&mut self, mut fetch: Fetch, reply: Reply<FetchedMessage>, cold: Cold) {
+    pub(crate) fn read_to_show(&mut self, mut fetch: Fetch, reply: Reply<FetchedMessage>, cold: Spilled) {
         self.ask_or_wait(vec![cold], |ticket| {
             match ticket {
                 Some(ticket) => fetch.load_queue.wait_for(ticket),
@@ -273,12 +273,12 @@ impl<J: Journal> ShardState<J> {
     }
 
     fn ahead_bytes(&self) -> usize {
-        let is_short = self.hot_bytes() > 2 * self.spill.hot_max_bytes;
+        let is_short = self.hot_bytes() > 2 * self.spill.loaded_max_bytes;
         if is_short { READ_AHEAD_LOW_MEMORY_BYTES } else { READ_AHEAD_MAX_BYTES }
     }
 
     /// Asks for messages. Where there is no room for that, the reader stands in line, and there is no ticket.
-    fn ask(&mut self, reader: Reader, wanted: Vec<Cold>) -> Option<u64> {
+    fn ask(&mut self, reader: Reader, wanted: Vec<Spilled>) -> Option<u64> {
         let mut given = None;
         self.ask_or_wait(wanted, |ticket| {
             given = ticket;
@@ -287,10 +287,10 @@ impl<J: Journal> ShardState<J> {
         given
     }
 
-    fn ask_or_wait(&mut self, wanted: Vec<Cold>, reader: impl FnOnce(Option<u64>) -> Reader) {
-        let bytes = wanted.iter().map(Cold::kept_bytes).sum();
+    fn ask_or_wait(&mut self, wanted: Vec<Spilled>, reader: impl FnOnce(Option<u64>) -> Reader) {
+        let bytes = wanted.iter().map(Spilled::allocated_bytes).sum();
         let ticket = self.spill.ticket();
-        if self.spill.has_room_to_read() && self.spill.post(ColdOrder::Read { ticket, messages: wanted }) {
+        if self.spill.has_room_to_read() && self.spill.post(SpillRequest::Read { ticket, messages: wanted }) {
             self.spill.reading_bytes += bytes;
             self.spill.pending_reads.insert(ticket, PendingRead { reader: reader(Some(ticket)), bytes });
         } else {
@@ -304,7 +304,7 @@ impl<J: Journal> ShardState<J> {
         self.spill.retries.push_back((self.clock.now_ms() + RETRY_MS, reader));
     }
 
-    pub(super) fn take_read(&mut self, ticket: u64, messages: ColdRead) {
+    pub(super) fn take_read(&mut self, ticket: u64, messages: SpillRead) {
         let Some(PendingRead { reader, bytes }) = self.spill.pending_reads.remove(&ticket) else { return };
         self.spill.reading_bytes -= bytes;
         let messages = messages.into_messages(self.memory.ledger());
@@ -429,13 +429,13 @@ pub(crate) enum LoadError {
 }
 
 /// The first message, and those behind it as far as `most_bytes` go.
-fn portion<'c>(wanted: impl Iterator<Item = &'c Cold>, most_bytes: usize) -> Vec<Cold> {
+fn portion<'c>(wanted: impl Iterator<Item = &'c Spilled>, most_bytes: usize) -> Vec<Spilled> {
     let mut left = most_bytes;
     let mut is_first = true;
-    let fits = |cold: &&Cold| {
-        let fits = is_first || cold.kept_bytes() <= left;
+    let fits = |cold: &&Spilled| {
+        let fits = is_first || cold.allocated_bytes() <= left;
         is_first = false;
-        left = left.saturating_sub(cold.kept_bytes());
+        left = left.saturating_sub(cold.allocated_bytes());
         fits
     };
     wanted.take(READ_AHEAD_MAX).take_while(fits).cloned().collect()

@@ -11,9 +11,9 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
 use tautwire_memory::Kind;
-use tautwire_message::{Cold, ColdAnswer, ColdOrder, ColdPort, Message, MessageId, Shelf};
+use tautwire_message::{Message, MessageId, SpillAccount, SpillClient, SpillRequest, SpillResponse, Spilled};
 use tautwire_protocol::PacketId;
-use tautwire_router::{RetainedWalk, SessionKey};
+use tautwire_router::{SessionKey, SpillScan};
 use tautwire_session::Journal;
 
 use crate::shard::Shard;
@@ -37,10 +37,10 @@ const KNOWN_MAX: usize = 16 << 10;
 /// A shard's dealings with the store.
 #[derive(Default)]
 pub(crate) struct SpillState {
-    port: Option<Box<dyn ColdPort>>,
+    port: Option<Box<dyn SpillClient>>,
     next_ticket: u64,
     /// Messages above so many bytes become cold.
-    hot_max_bytes: u64,
+    loaded_max_bytes: u64,
 
     /// Sessions that have messages which could become cold, those first that have had them longest.
     sessions: VecDeque<SessionKey>,
@@ -60,7 +60,7 @@ pub(crate) struct SpillState {
     looked_at_bytes: u64,
     /// Messages that have been retained here since many were in memory, the oldest first.
     retained: RetainedSpillQueue,
-    walk: RetainedWalk,
+    walk: SpillScan,
     /// Retained messages that were hot when the last walk through all of them ended.
     walked_hot_bytes: u64,
 
@@ -91,16 +91,16 @@ enum Holder {
 /// Messages written last, in two generations.
 #[derive(Default)]
 struct RecentlySpilled {
-    new: HashMap<MessageId, Cold>,
-    old: HashMap<MessageId, Cold>,
+    new: HashMap<MessageId, Spilled>,
+    old: HashMap<MessageId, Spilled>,
 }
 
 impl RecentlySpilled {
-    fn get(&self, id: MessageId) -> Option<&Cold> {
+    fn get(&self, id: MessageId) -> Option<&Spilled> {
         self.new.get(&id).or_else(|| self.old.get(&id))
     }
 
-    fn insert(&mut self, id: MessageId, cold: Cold) {
+    fn insert(&mut self, id: MessageId, cold: Spilled) {
         if self.new.len() >= KNOWN_MAX {
             self.old = std::mem::take(&mut self.new);
         }
@@ -117,12 +117,12 @@ impl RecentlySpilled {
 impl SpillState {
     /// Above so many bytes of messages in memory, some leave it.
     pub(crate) fn set_hot_max(&mut self, bytes: u64) {
-        self.hot_max_bytes = bytes;
+        self.loaded_max_bytes = bytes;
     }
 
-    pub(crate) fn connect(&mut self, port: Box<dyn ColdPort>, hot_max_bytes: u64) {
+    pub(crate) fn connect(&mut self, port: Box<dyn SpillClient>, loaded_max_bytes: u64) {
         self.port = Some(port);
-        self.hot_max_bytes = hot_max_bytes;
+        self.loaded_max_bytes = loaded_max_bytes;
     }
 
     fn ticket(&mut self) -> u64 {
@@ -131,16 +131,16 @@ impl SpillState {
     }
 
     /// Hands an order over; false where there is no room.
-    fn post(&mut self, order: ColdOrder) -> bool {
+    fn post(&mut self, order: SpillRequest) -> bool {
         self.port.as_mut().is_some_and(|port| port.post(order).is_ok())
     }
 
-    fn next_answer(&mut self) -> Option<ColdAnswer> {
+    fn next_answer(&mut self) -> Option<SpillResponse> {
         self.port.as_mut()?.next_answer()
     }
 
-    fn slots(&self) -> Option<Arc<Shelf>> {
-        self.port.as_ref().map(|port| port.shelf().clone())
+    fn slots(&self) -> Option<Arc<SpillAccount>> {
+        self.port.as_ref().map(|port| port.spill_account().clone())
     }
 
     #[inline]
@@ -152,9 +152,9 @@ impl SpillState {
 impl<J: Journal> Shard<J> {
     /// Gives the shard a way to a store for messages that need not be in memory. To be called before sessions are
     /// [restored](Shard::restore). Without a journal that keeps, it is not used.
-    pub fn connect_spill_store(&mut self, port: Box<dyn ColdPort>) {
-        let hot_max_bytes = self.state.config.settings().hot_max_bytes();
-        self.state.spill.connect(port, hot_max_bytes);
+    pub fn connect_spill_store(&mut self, port: Box<dyn SpillClient>) {
+        let loaded_max_bytes = self.state.config.settings().loaded_max_bytes();
+        self.state.spill.connect(port, loaded_max_bytes);
     }
 }
 
@@ -162,7 +162,7 @@ impl<J: Journal> ShardState<J> {
     /// Does what the store's answers make possible, and asks for more. To be called once a turn.
     #[inline]
     pub(crate) fn run_spill(&mut self) {
-        if J::KEEPS && self.spill.port.is_some() {
+        if J::PERSISTENT && self.spill.port.is_some() {
             self.take_spill_answers();
             self.retry_reading();
             self.remove_replaced();
@@ -174,12 +174,12 @@ impl<J: Journal> ShardState<J> {
     /// Whether there is something to do for the store or its answers.
     #[inline]
     pub(crate) fn has_spill_work(&self) -> bool {
-        J::KEEPS && (self.spill.has_answer() || self.can_spill() || self.can_resume_after_spill())
+        J::PERSISTENT && (self.spill.has_answer() || self.can_spill() || self.can_resume_after_spill())
     }
 
     /// When something is to be tried again.
     pub(crate) fn next_spill_ms(&self) -> Option<u64> {
-        if !J::KEEPS || self.spill.port.is_none() {
+        if !J::PERSISTENT || self.spill.port.is_none() {
             return None;
         }
         let writes_at_ms = (self.spill.write_again_ms > self.clock.now_ms()).then_some(self.spill.write_again_ms);
@@ -191,8 +191,8 @@ impl<J: Journal> ShardState<J> {
     fn take_spill_answers(&mut self) {
         while let Some(answer) = self.spill.next_answer() {
             match answer {
-                ColdAnswer::Written { messages, .. } => self.replace_spilled(messages),
-                ColdAnswer::Read { ticket, messages } => self.take_read(ticket, messages),
+                SpillResponse::Written { messages, .. } => self.replace_spilled(messages),
+                SpillResponse::Read { ticket, messages } => self.take_read(ticket, messages),
             }
         }
         self.retry_waiting_readers();

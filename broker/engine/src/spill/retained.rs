@@ -30,14 +30,14 @@ impl RetainedSpillQueue {
     /// The message of `topic`, which takes `bytes`, is to leave.
     fn push(&mut self, topic: &str, bytes: usize, exchange: &Exchange) {
         self.bytes += bytes;
-        exchange.note_leaving(bytes);
+        exchange.begin_spill(bytes);
         self.topics.push_back((topic.into(), bytes));
     }
 
     fn pop(&mut self, exchange: &Exchange) -> Option<Box<str>> {
         let (topic, bytes) = self.topics.pop_front()?;
         self.bytes -= bytes;
-        exchange.note_left(bytes);
+        exchange.end_spill(bytes);
         if self.topics.is_empty() {
             self.topics = VecDeque::new();
         }
@@ -48,12 +48,12 @@ impl RetainedSpillQueue {
 impl SpillState {
     /// More are left to the walk: the store has failed, or is too slow.
     fn leaving_max_bytes(&self) -> u64 {
-        self.hot_max_bytes / 2
+        self.loaded_max_bytes / 2
     }
 
     /// With so much of retained messages in memory, those that come are listed.
     fn spill_queue_threshold_bytes(&self) -> u64 {
-        self.hot_max_bytes / 4
+        self.loaded_max_bytes / 4
     }
 }
 
@@ -61,9 +61,9 @@ impl<J: Journal> ShardState<J> {
     /// A message has been retained. Where many are in memory, it is among the next to leave.
     #[inline]
     pub(crate) fn queue_retained_for_spill(&mut self, outgoing: &OutgoingPublish<'_>) {
-        if J::KEEPS
+        if J::PERSISTENT
             && self.spill.port.is_some()
-            && self.context.exchange().retained_hot_bytes() > self.spill.spill_queue_threshold_bytes()
+            && self.context.exchange().retained_loaded_bytes() > self.spill.spill_queue_threshold_bytes()
         {
             self.queue_retained(outgoing);
         }
@@ -72,7 +72,7 @@ impl<J: Journal> ShardState<J> {
     #[cold]
     fn queue_retained(&mut self, outgoing: &OutgoingPublish<'_>) {
         let MessageRef { topic, payload, .. } = outgoing.message;
-        let bytes = outgoing.message.kept_bytes();
+        let bytes = outgoing.message.allocated_bytes();
         if payload.is_empty() || bytes < SPILL_MIN_BYTES || topic.starts_with("$SYS/") {
             return;
         }
@@ -89,7 +89,7 @@ impl<J: Journal> ShardState<J> {
     pub(super) fn remove_replaced(&mut self) {
         let ShardState { spill, context, .. } = self;
         let exchange = context.exchange();
-        if !spill.retained.is_empty() && exchange.retained_hot_bytes() <= spill.spill_queue_threshold_bytes() {
+        if !spill.retained.is_empty() && exchange.retained_loaded_bytes() <= spill.spill_queue_threshold_bytes() {
             while spill.retained.pop(exchange).is_some() {}
         }
     }
@@ -105,14 +105,14 @@ impl<J: Journal> ShardState<J> {
             while picked.bytes < most_bytes
                 && let Some(topic) = spill.retained.pop(exchange)
             {
-                let Some(Body::Hot(message)) = exchange.retained_message(&topic) else { continue };
+                let Some(Body::Loaded(message)) = exchange.retained_message(&topic) else { continue };
                 match spill.known.get(message.id()).cloned() {
                     Some(spill) => written.push((message, spill)),
                     None => spill.pick(message, Holder::Retained, &mut picked),
                 }
             }
             if !written.is_empty() {
-                self.context.exchange().cool_retained(written);
+                self.context.exchange().spill_retained(written);
             }
             self.write_spilled(picked);
         }
@@ -121,22 +121,28 @@ impl<J: Journal> ShardState<J> {
     /// The first shard makes retained messages cold, for all: when they are half of what may be hot, but not before many have
     /// come or gone since the last walk.
     pub(super) fn has_to_walk(&self) -> bool {
-        let hot_bytes = self.context.exchange().retained_staying_bytes();
+        let hot_bytes = self.context.exchange().retained_resident_bytes();
         self.context.is_first()
-            && hot_bytes > self.spill.hot_max_bytes / 2
-            && (self.spill.walk.is_under_way()
-                || hot_bytes.abs_diff(self.spill.walked_hot_bytes) > self.spill.hot_max_bytes / 8)
+            && hot_bytes > self.spill.loaded_max_bytes / 2
+            && (self.spill.walk.is_running()
+                || hot_bytes.abs_diff(self.spill.walked_hot_bytes) > self.spill.loaded_max_bytes / 8)
     }
 
     pub(super) fn pick_retained(&mut self, picked: &mut SpillBatch, most_bytes: usize) {
         let mut found = Vec::new();
         let mut steps = WALK_STEPS;
         let excess_bytes =
-            self.context.exchange().retained_staying_bytes().saturating_sub(self.spill.hot_max_bytes / 4);
+            self.context.exchange().retained_resident_bytes().saturating_sub(self.spill.loaded_max_bytes / 4);
         let most_bytes = most_bytes.min(usize::try_from(excess_bytes).unwrap_or(usize::MAX));
-        self.context.exchange().hot_retained(&mut self.spill.walk, &mut steps, SPILL_MIN_BYTES, most_bytes, &mut found);
-        if !self.spill.walk.is_under_way() {
-            self.spill.walked_hot_bytes = self.context.exchange().retained_staying_bytes();
+        self.context.exchange().loaded_retained(
+            &mut self.spill.walk,
+            &mut steps,
+            SPILL_MIN_BYTES,
+            most_bytes,
+            &mut found,
+        );
+        if !self.spill.walk.is_running() {
+            self.spill.walked_hot_bytes = self.context.exchange().retained_resident_bytes();
         }
         for message in found {
             self.spill.pick(message, Holder::Retained, picked);

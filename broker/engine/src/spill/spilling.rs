@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use tautwire_message::{Cold, ColdOrder, Message, Slot};
+use tautwire_message::{Message, SpillRequest, SpillSlot, Spilled};
 use tautwire_protocol::PacketId;
 use tautwire_router::SessionKey;
 use tautwire_session::{Journal, Outbound};
@@ -45,7 +45,7 @@ impl SpillState {
         let holders = self.writing.entry(message.id()).or_default();
         holders.push(holder);
         if holders.len() == 1 {
-            picked.bytes += message.kept_bytes();
+            picked.bytes += message.allocated_bytes();
             picked.messages.push(message);
         }
     }
@@ -55,7 +55,7 @@ impl<J: Journal> ShardState<J> {
     /// The session's queue has more messages, or fewer that must stay hot.
     #[inline]
     pub(crate) fn queue_for_spill(&mut self, session: SessionIndex) {
-        if J::KEEPS && self.spill.port.is_some() {
+        if J::PERSISTENT && self.spill.port.is_some() {
             self.spill.queued += 1;
             if self.sessions.entry(session).outbound().is_some_and(|outbound| outbound.queue_for_spill()) {
                 let key = self.sessions.key(session);
@@ -67,10 +67,10 @@ impl<J: Journal> ShardState<J> {
 
     /// The client has gone: neither what it has been sent nor what it was to be sent next need be hot any more.
     pub(crate) fn queue_all_for_spill(&mut self, session: SessionIndex) {
-        if J::KEEPS {
+        if J::PERSISTENT {
             if let Some(outbound) = self.sessions.entry(session).outbound() {
-                outbound.look_again_from(0);
-                outbound.look_at_sent_again();
+                outbound.rescan_from(0);
+                outbound.rescan_sent();
             }
             self.queue_for_spill(session);
         }
@@ -79,8 +79,8 @@ impl<J: Journal> ShardState<J> {
     /// The client has been sent a message, or one more waits for it: they need not be hot if it leaves them lying.
     #[inline]
     pub(crate) fn delay_spill(&mut self, session: SessionIndex) {
-        if J::KEEPS && self.spill.port.is_some() {
-            let is_new = |outbound: &mut Outbound| !outbound.queue_stands_still() && outbound.begin_rest();
+        if J::PERSISTENT && self.spill.port.is_some() {
+            let is_new = |outbound: &mut Outbound| !outbound.is_queue_idle() && outbound.begin_spill_delay();
             if self.sessions.entry(session).outbound().is_some_and(is_new) {
                 let key = self.sessions.key(session);
                 self.spill.delayed.push_back((self.clock.now_ms() + SPILL_DELAY_MS, key));
@@ -102,9 +102,9 @@ impl<J: Journal> ShardState<J> {
         let ShardState { sessions, spill, .. } = self;
         let mut seen = HashSet::new();
         let outbound = |key: &SessionKey| sessions.at(key).and_then(|session| sessions[session].outbound());
-        spill.sessions.retain(|key| outbound(key).is_some_and(Outbound::is_listed_for_cooling) && seen.insert(*key));
+        spill.sessions.retain(|key| outbound(key).is_some_and(Outbound::is_queued_for_spill) && seen.insert(*key));
         seen.clear();
-        spill.delayed.retain(|(_, key)| outbound(key).is_some_and(Outbound::rests) && seen.insert(*key));
+        spill.delayed.retain(|(_, key)| outbound(key).is_some_and(Outbound::is_spill_delayed) && seen.insert(*key));
         spill.prune_at = 2 * (spill.sessions.len() + spill.delayed.len());
     }
 
@@ -126,10 +126,11 @@ impl<J: Journal> ShardState<J> {
             }
             let Some((_, key)) = self.spill.delayed.pop_front() else { return };
             let Some(session) = self.sessions.at(&key) else { continue };
-            let Some(outbound) = self.sessions.entry(session).outbound().filter(|outbound| outbound.rests()) else {
+            let Some(outbound) = self.sessions.entry(session).outbound().filter(|outbound| outbound.is_spill_delayed())
+            else {
                 continue;
             };
-            if outbound.end_rest() {
+            if outbound.end_spill_delay() {
                 self.spill.delayed.push_back((self.clock.now_ms() + SPILL_DELAY_MS, key));
             }
             if outbound.queue_for_spill() {
@@ -153,7 +154,7 @@ impl<J: Journal> ShardState<J> {
 
     /// Bytes that are to leave memory, besides those that are about to.
     pub(super) fn excess_bytes(&self) -> u64 {
-        self.hot_bytes().saturating_sub(self.spill.hot_max_bytes + self.spill.writing_bytes as u64)
+        self.hot_bytes().saturating_sub(self.spill.loaded_max_bytes + self.spill.writing_bytes as u64)
     }
 
     pub(super) fn spill_messages(&mut self) {
@@ -193,21 +194,22 @@ impl<J: Journal> ShardState<J> {
         let connection = self.sessions.connection(session);
         let ShardState { sessions, connections, spill, .. } = self;
         let Some(outbound) = sessions.entry(session).outbound() else { return };
-        let is_next_hot = connection.is_some() && !outbound.queue_stands_still();
-        let hot_at_front = if is_next_hot { outbound.front_within(FRONT_IN_MEMORY, FRONT_IN_MEMORY_BYTES) } else { 0 };
+        let is_next_hot = connection.is_some() && !outbound.is_queue_idle();
+        let loaded_at_front =
+            if is_next_hot { outbound.front_within(FRONT_IN_MEMORY, FRONT_IN_MEMORY_BYTES) } else { 0 };
         while picked.bytes < most_bytes
-            && let Some((number, message)) = outbound.next_to_cool(hot_at_front, SPILL_MIN_BYTES, steps)
+            && let Some((number, message)) = outbound.next_to_spill(loaded_at_front, SPILL_MIN_BYTES, steps)
         {
             let message = message.clone();
             match spill.known.get(message.id()) {
                 Some(spill) => {
-                    outbound.cool(number, spill);
+                    outbound.spill(number, spill);
                 }
                 None => spill.pick(message, Holder::Queue { session: key, number }, picked),
             }
         }
         while picked.bytes < most_bytes
-            && let Some((packet_id, message)) = outbound.next_sent_to_cool(SPILL_MIN_BYTES, steps)
+            && let Some((packet_id, message)) = outbound.next_sent_to_spill(SPILL_MIN_BYTES, steps)
         {
             let message = message.clone();
             let is_needed = connection.is_some_and(|index| is_about_to_get(&connections[index], packet_id));
@@ -219,10 +221,10 @@ impl<J: Journal> ShardState<J> {
                 None => spill.pick(message, Holder::Window { session: key, packet_id }, picked),
             }
         }
-        if outbound.has_more_to_cool(hot_at_front) || outbound.has_more_sent_to_cool() {
+        if outbound.has_more_to_spill(loaded_at_front) || outbound.has_more_sent_to_spill() {
             spill.sessions.push_back(key);
         } else {
-            outbound.unlist_for_cooling();
+            outbound.unqueue_for_spill();
         }
         self.open_throttled(session);
     }
@@ -235,7 +237,7 @@ impl<J: Journal> ShardState<J> {
         self.spill.writing_bytes += bytes;
         self.context.backlog().add(bytes, self.clock.now_ms());
         let ids: Vec<_> = messages.iter().map(Message::id).collect();
-        if !self.spill.post(ColdOrder::Write { ticket, messages }) {
+        if !self.spill.post(SpillRequest::Write { ticket, messages }) {
             self.record_answered(bytes);
             ids.into_iter().for_each(|id| self.cancel_spill(id));
         }
@@ -248,16 +250,16 @@ impl<J: Journal> ShardState<J> {
     }
 
     /// Replaces messages by their records wherever they were found, now that they are written.
-    pub(super) fn replace_spilled(&mut self, messages: Vec<(Message, Option<Slot>)>) {
+    pub(super) fn replace_spilled(&mut self, messages: Vec<(Message, Option<SpillSlot>)>) {
         let Some(shelf) = self.spill.slots() else { return };
         let (mut written, mut retained) = (Vec::new(), Vec::new());
         for (message, slot) in messages {
-            self.record_answered(message.kept_bytes());
+            self.record_answered(message.allocated_bytes());
             let Some(slot) = slot else {
                 self.cancel_spill(message.id());
                 continue;
             };
-            let cold = Cold::new(&message, slot, &shelf);
+            let cold = Spilled::new(&message, slot, &shelf);
             for holder in self.spill.writing.remove(&message.id()).unwrap_or_default() {
                 match holder {
                     Holder::Queue { session, number } => self.spill_queued(&session, number, &cold),
@@ -268,7 +270,7 @@ impl<J: Journal> ShardState<J> {
             written.push((message, cold));
         }
         if !retained.is_empty() {
-            self.context.exchange().cool_retained(retained);
+            self.context.exchange().spill_retained(retained);
         }
         for (message, cold) in written {
             if message.is_shared() {
@@ -277,17 +279,17 @@ impl<J: Journal> ShardState<J> {
         }
     }
 
-    fn spill_queued(&mut self, session: &SessionKey, number: u64, cold: &Cold) {
+    fn spill_queued(&mut self, session: &SessionKey, number: u64, cold: &Spilled) {
         if let Some(session) = self.sessions.at(session)
             && let Some(outbound) = self.sessions.entry(session).outbound()
         {
-            outbound.cool(number, cold);
+            outbound.spill(number, cold);
             self.open_throttled(session);
         }
     }
 
     /// A message that waits for the log before it is sent for the first time stays hot.
-    fn spill_sent(&mut self, session: &SessionKey, packet_id: PacketId, cold: &Cold) {
+    fn spill_sent(&mut self, session: &SessionKey, packet_id: PacketId, cold: &Spilled) {
         let Some(session) = self.sessions.at(session) else { return };
         let connection = self.sessions.connection(session);
         if connection.is_some_and(|index| is_about_to_get(&self.connections[index], packet_id)) {
@@ -308,14 +310,14 @@ impl<J: Journal> ShardState<J> {
                 Holder::Queue { session, number } => {
                     let Some(session) = self.sessions.at(&session) else { continue };
                     if let Some(outbound) = self.sessions.entry(session).outbound() {
-                        outbound.look_again_from(number);
+                        outbound.rescan_from(number);
                     }
                     self.queue_for_spill(session);
                 }
                 Holder::Window { session, .. } => {
                     let Some(session) = self.sessions.at(&session) else { continue };
                     if let Some(outbound) = self.sessions.entry(session).outbound() {
-                        outbound.look_at_sent_again();
+                        outbound.rescan_sent();
                     }
                     self.queue_for_spill(session);
                 }

@@ -17,7 +17,7 @@ use tautwire_session::Volatile;
 pub(crate) const NOW_MS: u64 = 1_700_000_000_000;
 const LIMITS: RetainedLimits = RetainedLimits { messages: 1_000, bytes: 1 << 20 };
 /// More turns than anything here takes.
-const TURNS_MAX: usize = 10_000;
+const DISPATCHES_MAX: usize = 10_000;
 
 /// A client, wherever its connection is.
 pub(crate) type Client = usize;
@@ -274,7 +274,7 @@ impl World {
 
     /// All turns until all shards sleep.
     pub(crate) fn run(&mut self) {
-        for _ in 0..TURNS_MAX {
+        for _ in 0..DISPATCHES_MAX {
             let mut is_busy = false;
             self.turns += 1;
             for at in 0..self.shards.len() {

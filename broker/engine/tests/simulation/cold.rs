@@ -9,7 +9,7 @@ use tautwire_memory::Kind;
 use tautwire_message::MessageId;
 use tautwire_protocol::{Delivery, Packet, Properties, ProtocolVersion, Publish, QoS, RetainHandling, TopicName};
 use tautwire_router::RetainedLimits;
-use tautwire_session::{Journal, LogPosition, NoSeat, Record, SessionNumber};
+use tautwire_session::{Journal, LogPosition, NoClusterBox, Record, SessionNumber};
 
 use crate::ledger::Request;
 use crate::packets::{ConnectOptions, connect_bytes, each_packet, id, subscribe_bytes};
@@ -37,9 +37,9 @@ impl PromptLog {
 }
 
 impl Journal for PromptLog {
-    type Seat<T: Send> = NoSeat<T>;
+    type ClusterBox<T: Send> = NoClusterBox<T>;
 
-    const KEEPS: bool = true;
+    const PERSISTENT: bool = true;
 
     fn next_session(&mut self) -> SessionNumber {
         self.sessions.set(self.sessions.get() + 1);
@@ -50,19 +50,19 @@ impl Journal for PromptLog {
         if let Record::Changed { change, .. } = record {
             use tautwire_session::Change::{Queued, Started};
             if let Queued(delivery) | Started(delivery) = change {
-                assert!(delivery.message.hot().is_some(), "what is written down is in memory");
+                assert!(delivery.message.loaded().is_some(), "what is written down is in memory");
             }
         }
         LogPosition(self.ended + 1)
     }
 
-    fn know(&mut self, _: MessageId) {}
+    fn mark_forwarded(&mut self, _: MessageId) {}
 
     fn end_frame(&mut self) {
         self.ended += 1;
     }
 
-    fn has_posted_all(&self) -> bool {
+    fn has_submitted_all(&self) -> bool {
         true
     }
 
@@ -70,7 +70,7 @@ impl Journal for PromptLog {
         LogPosition(self.stalls_at.get().unwrap_or(self.ended))
     }
 
-    fn is_behind(&self) -> bool {
+    fn is_lagging(&self) -> bool {
         false
     }
 }
@@ -241,7 +241,7 @@ fn retained_messages_leave_memory_in_the_turns_in_which_they_come() {
     // Too small to leave memory.
     (0..SMALL).for_each(|number| retain(&mut broker, &format!("a/{number}"), &[0; 80]));
     broker.settle(&mut NoDelays);
-    let before = broker.exchange().retained_hot_bytes();
+    let before = broker.exchange().retained_loaded_bytes();
     assert!(before > HOT_BYTES as u64, "{before}");
     // One is replaced before it has left.
     (0..LARGE).for_each(|number| retain(&mut broker, &format!("z/{number}"), &[1; PAYLOAD_BYTES]));
@@ -252,10 +252,10 @@ fn retained_messages_leave_memory_in_the_turns_in_which_they_come() {
             broker.wake(shard);
         }
     }
-    let hot_bytes = broker.exchange().retained_hot_bytes();
+    let hot_bytes = broker.exchange().retained_loaded_bytes();
     assert!(hot_bytes <= before + PAYLOAD_BYTES as u64, "{} bytes more are in memory", hot_bytes - before);
     let replaced = broker.exchange().retained_message("z/0").expect("it is retained");
-    assert_eq!(store.payload(replaced.cold().expect("it has left")), [2; PAYLOAD_BYTES]);
+    assert_eq!(store.payload(replaced.spilled().expect("it has left")), [2; PAYLOAD_BYTES]);
     drop(replaced);
 
     // Nothing stays of what is cleared before it has left.

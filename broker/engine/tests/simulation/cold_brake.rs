@@ -108,7 +108,7 @@ impl Scene {
 
     /// The store serves all that it is asked for.
     fn serve(&mut self) {
-        let store = self.broker.cold().expect("it is connected").clone();
+        let store = self.broker.spilled().expect("it is connected").clone();
         while let Some(shard) = store.serve(&mut NoDelays) {
             self.broker.wake(shard);
             self.turns(1);
@@ -168,7 +168,7 @@ fn publishers_wait_before_they_would_be_refused() {
         let mut scene = Scene::new(shards, Settings { buffered_bytes, session_queue_bytes, ..Settings::default() });
         let publisher = scene.client(0, "p", &returning());
         scene.create_offline_session(shards - 1, "t/#");
-        let store = scene.broker.cold().expect("it is connected").clone();
+        let store = scene.broker.spilled().expect("it is connected").clone();
         let mut reasons = Vec::new();
         for number in 0..MESSAGES {
             scene.publish(publisher, &format!("t/{number}"), false, &[0; PAYLOAD_BYTES]);

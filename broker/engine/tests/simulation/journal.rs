@@ -8,8 +8,8 @@ use tautwire_engine::Settings;
 use tautwire_message::{Body, Message, MessageId};
 use tautwire_protocol::{Packet, PacketId, Properties, PubRecReason, Publish, QoS, TopicName};
 use tautwire_session::{
-    Change, Homes, Journal, LogPosition, LogState, NoSeat, PendingMessage, Record, Replay, Replayed, ReplayedSession,
-    Resend, RetainedChange, Session, SessionNumber, ShardNumber, UntakenFor,
+    Change, ForwardTarget, Journal, LogPosition, LogState, NoClusterBox, PendingMessage, Record, Replay,
+    ReplayedSession, ReplayedState, Resend, RetainedChange, Session, SessionNumber, ShardNumber, ShardPlacement,
 };
 
 use crate::client::{Acknowledged, Client, PACKET_IDS_MAX, Phase};
@@ -27,15 +27,15 @@ pub(crate) enum StoredRecord {
     Left(SessionNumber, u64),
     Ended(SessionNumber),
     Counted(SessionNumber, u64),
-    Begun(Homes),
-    Handed {
+    RunStarted(ShardPlacement),
+    Forwarded {
         from: ShardNumber,
         to: ShardNumber,
         sequence: u64,
         message: Message,
-        receivers: UntakenFor,
+        receivers: ForwardTarget,
     },
-    Took {
+    ForwardAccepted {
         from: ShardNumber,
         to: ShardNumber,
         sequence: u64,
@@ -53,11 +53,11 @@ impl StoredRecord {
             Record::Left { session, at_ms } => StoredRecord::Left(session, at_ms),
             Record::Ended(session) => StoredRecord::Ended(session),
             Record::Counted { last_session, last_sequence } => StoredRecord::Counted(last_session, last_sequence),
-            Record::Begun(homes) => StoredRecord::Begun(homes),
-            Record::Handed { from, to, sequence, message, receivers } => {
-                StoredRecord::Handed { from, to, sequence, message: message.clone(), receivers: receivers.into() }
+            Record::RunStarted(homes) => StoredRecord::RunStarted(homes),
+            Record::Forwarded { from, to, sequence, message, receivers } => {
+                StoredRecord::Forwarded { from, to, sequence, message: message.clone(), receivers: receivers.into() }
             }
-            Record::Took { from, to, sequence } => StoredRecord::Took { from, to, sequence },
+            Record::ForwardAccepted { from, to, sequence } => StoredRecord::ForwardAccepted { from, to, sequence },
             Record::Retained { sequence, change } => StoredRecord::Retained(sequence, change.clone()),
         }
     }
@@ -74,12 +74,14 @@ impl StoredRecord {
             StoredRecord::Counted(last_session, last_sequence) => {
                 Record::Counted { last_session: *last_session, last_sequence: *last_sequence }
             }
-            StoredRecord::Begun(homes) => Record::Begun(*homes),
-            StoredRecord::Handed { from, to, sequence, message, receivers } => {
+            StoredRecord::RunStarted(homes) => Record::RunStarted(*homes),
+            StoredRecord::Forwarded { from, to, sequence, message, receivers } => {
                 let receivers = receivers.as_receivers();
-                Record::Handed { from: *from, to: *to, sequence: *sequence, message, receivers }
+                Record::Forwarded { from: *from, to: *to, sequence: *sequence, message, receivers }
             }
-            StoredRecord::Took { from, to, sequence } => Record::Took { from: *from, to: *to, sequence: *sequence },
+            StoredRecord::ForwardAccepted { from, to, sequence } => {
+                Record::ForwardAccepted { from: *from, to: *to, sequence: *sequence }
+            }
             StoredRecord::Retained(sequence, change) => Record::Retained { sequence: *sequence, change },
         }
     }
@@ -134,9 +136,9 @@ pub(crate) struct SlowJournal {
 pub(crate) struct SharedLog(Rc<RefCell<Log>>);
 
 impl Journal for SlowJournal {
-    type Seat<T: Send> = NoSeat<T>;
+    type ClusterBox<T: Send> = NoClusterBox<T>;
 
-    const KEEPS: bool = true;
+    const PERSISTENT: bool = true;
 
     fn next_session(&mut self) -> SessionNumber {
         let mut log = self.log.0.borrow_mut();
@@ -181,9 +183,9 @@ impl Journal for SlowJournal {
         if self.shard == 0 { usize::MAX } else { 0 }
     }
 
-    fn know(&mut self, _: MessageId) {}
+    fn mark_forwarded(&mut self, _: MessageId) {}
 
-    fn has_posted_all(&self) -> bool {
+    fn has_submitted_all(&self) -> bool {
         self.waiting.is_empty()
     }
 
@@ -196,7 +198,7 @@ impl Journal for SlowJournal {
         LogPosition(self.ended - self.waiting.len() as u64)
     }
 
-    fn is_behind(&self) -> bool {
+    fn is_lagging(&self) -> bool {
         let log = self.log.0.borrow();
         log.frames.len() - log.durable > BEHIND_FRAMES
     }
@@ -286,8 +288,8 @@ impl SharedLog {
 
 /// Sessions by Client Identifier, and retained messages by topic.
 fn by_name(replay: Replay) -> (BTreeMap<String, Session>, BTreeMap<String, MessageId>) {
-    let Replayed { sessions, retained, untaken, .. } = replay.finish();
-    assert_eq!(untaken, [], "everything has arrived");
+    let ReplayedState { sessions, retained, pending_forwards, .. } = replay.finish();
+    assert_eq!(pending_forwards, [], "everything has arrived");
     let mut named = BTreeMap::new();
     for ReplayedSession { session, .. } in sessions {
         if is_queue(&session) {
@@ -370,7 +372,7 @@ fn check_acknowledged(world: &mut World<SlowJournal>, journal: &SharedLog) {
                     let payload = &world.ledger.publications[*number].payload;
                     let starts = |change: &Change| match change {
                         Change::Started(delivery) => {
-                            delivery.qos == QoS::ExactlyOnce && hot(&delivery.message).payload() == *payload
+                            delivery.qos == QoS::ExactlyOnce && loaded(&delivery.message).payload() == *payload
                         }
                         _ => false,
                     };
@@ -399,15 +401,15 @@ fn check_acknowledged(world: &mut World<SlowJournal>, journal: &SharedLog) {
 }
 
 /// What is written down is in memory then.
-fn hot(body: &Body) -> &Message {
-    body.hot().expect("it is in memory")
+fn loaded(body: &Body) -> &Message {
+    body.loaded().expect("it is in memory")
 }
 
 /// Whether a record holds a message with this payload.
 fn contains_payload(record: &StoredRecord, payload: &[u8]) -> bool {
     match record {
         StoredRecord::Changed(_, Change::Queued(delivery) | Change::Started(delivery), _) => {
-            hot(&delivery.message).payload() == payload
+            loaded(&delivery.message).payload() == payload
         }
         StoredRecord::Retained(_, RetainedChange::Set(message)) => message.payload() == payload,
         _ => false,
@@ -483,12 +485,12 @@ pub(crate) const TIMER_TICK_MS: u64 = 250;
 pub(crate) fn check_nothing_is_overdue<J: Journal>(world: &World<J>, replay: Replay) {
     let sessions = replay.finish().sessions;
     let mut messages = 0;
-    for ReplayedSession { session, left_at_ms, .. } in sessions {
+    for ReplayedSession { session, disconnected_at_ms, .. } in sessions {
         messages += session.outbound().map_or(0, |outbound| outbound.messages());
         if is_queue(&session) {
             continue;
         }
-        let away_ms = world.broker.now_ms() - left_at_ms.expect("no client is connected");
+        let away_ms = world.broker.now_ms() - disconnected_at_ms.expect("no client is connected");
         let is_due = |after_s: u32| away_ms >= u64::from(after_s) * 1000 + TIMER_TICK_MS;
         assert!(!is_due(session.expiry_interval_s()), "the session of {} has expired", session.client_id());
         assert!(!session.will().is_some_and(|will| is_due(will.delay_s)), "the will of {} is due", session.client_id());
@@ -536,7 +538,7 @@ pub(crate) fn compare<J: Journal>(world: &mut World<J>, replay: Replay, life: Li
         let Some(mut session) = session else { continue };
         let mut seen: Vec<Sent> = packets.map(|packet| sent(&packet.as_packet())).collect();
         let mut expected = expected(&mut session, now_ms);
-        if world.broker.cold().is_some() {
+        if world.broker.spilled().is_some() {
             // They go out over many turns. Those of QoS 2 wait for the log in each, which others do not.
             let waits = |sent: &Sent| !matches!(sent, Sent::Publish { qos: QoS::AtLeastOnce, .. });
             seen.sort_by_key(waits);
@@ -585,8 +587,8 @@ fn expected(session: &mut Session, now_ms: u64) -> Vec<Sent> {
         dup,
         retain: delivery.retain,
         qos: delivery.qos,
-        topic: hot(&delivery.message).topic().to_owned(),
-        payload: name_of(hot(&delivery.message).payload()),
+        topic: loaded(&delivery.message).topic().to_owned(),
+        payload: name_of(loaded(&delivery.message).payload()),
     };
     if let Some(outbound) = session.outbound_mut() {
         outbound.rewind();
@@ -599,7 +601,7 @@ fn expected(session: &mut Session, now_ms: u64) -> Vec<Sent> {
     }
     while let Some(delivery) = session.outbound().and_then(|outbound| outbound.front()).cloned() {
         if delivery.message.is_expired(now_ms) {
-            session.apply(Change::Withdrawn);
+            session.apply(Change::Unqueued);
             continue;
         }
         let id = session.outbound().and_then(|outbound| outbound.next_packet_id()).expect("few are in flight");

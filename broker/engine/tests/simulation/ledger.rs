@@ -90,7 +90,7 @@ pub(crate) struct Arrival<'a> {
 }
 
 #[derive(Debug, Default)]
-pub(crate) struct Ledger {
+pub(crate) struct MemoryLedger {
     now: Moment,
     /// When nothing was on its way, and everything was on disk.
     quiet_at: Moment,
@@ -109,9 +109,9 @@ pub(crate) struct Ledger {
 /// The last part of a topic in which only shared subscriptions are made.
 pub(crate) const SHARED_PREFIX: &str = "$q/";
 
-impl Ledger {
-    pub(crate) fn new(shards: usize) -> Ledger {
-        Ledger { has_channels: shards > 1, ..Ledger::default() }
+impl MemoryLedger {
+    pub(crate) fn new(shards: usize) -> MemoryLedger {
+        MemoryLedger { has_channels: shards > 1, ..MemoryLedger::default() }
     }
 
     pub(crate) fn tick(&mut self) -> Moment {

@@ -111,18 +111,18 @@ impl World {
 #[test]
 fn when_the_disk_has_failed_those_who_rely_on_it_are_told_and_others_go_on() {
     let mut world = World::new();
-    let lasting = world.connect("lasting", true);
+    let persistent = world.connect("lasting", true);
     let passing = world.connect("passing", false);
-    assert_eq!(world.subscribe(lasting, "kept/#"), SubscribeReason::GrantedQoS1);
+    assert_eq!(world.subscribe(persistent, "kept/#"), SubscribeReason::GrantedQoS1);
     assert_eq!(world.subscribe(passing, "live/#"), SubscribeReason::GrantedQoS1);
     assert_eq!(world.publish(passing, "kept/a"), PubAckReason::Success);
-    assert!(matches!(world.answers(lasting)[..], [_]), "the message");
+    assert!(matches!(world.answers(persistent)[..], [_]), "the message");
 
     world.set_state(LogState::Failed);
-    let told = world.answers(lasting);
+    let told = world.answers(persistent);
     let Some(Packet::Disconnect(goodbye)) = told.last().map(OwnedPacket::as_packet) else { panic!("{told:?}") };
     assert_eq!(goodbye.reason, DisconnectReason::QuotaExceeded);
-    assert!(world.broker.closed_at_ms(lasting).is_some());
+    assert!(world.broker.closed_at_ms(persistent).is_some());
 
     assert_eq!(world.publish(passing, "kept/a"), PubAckReason::QuotaExceeded);
     assert_eq!(world.publish(passing, "live/a"), PubAckReason::Success, "nobody keeps it");
@@ -161,10 +161,10 @@ fn a_disk_that_fails_during_a_turn_is_noticed_before_the_shard_sleeps() {
 #[test]
 fn a_disk_that_fails_while_a_message_is_taken_does_not_have_it_acknowledged() {
     let mut world = World::new();
-    let lasting = world.connect("lasting", true);
+    let persistent = world.connect("lasting", true);
     let passing = world.connect("passing", false);
-    assert_eq!(world.subscribe(lasting, "kept/#"), SubscribeReason::GrantedQoS1);
-    world.broker.abandon(lasting);
+    assert_eq!(world.subscribe(persistent, "kept/#"), SubscribeReason::GrantedQoS1);
+    world.broker.abandon(persistent);
     assert_eq!(world.publish(passing, "kept/a"), PubAckReason::Success);
 
     world.log.fail_with_next_record();
@@ -178,10 +178,10 @@ fn a_disk_that_fails_while_a_message_is_taken_does_not_have_it_acknowledged() {
 #[test]
 fn when_the_disk_is_full_nothing_more_is_kept_and_what_waits_is_taken() {
     let mut world = World::new();
-    let lasting = world.connect("lasting", true);
+    let persistent = world.connect("lasting", true);
     let passing = world.connect("passing", false);
-    assert_eq!(world.subscribe(lasting, "kept/#"), SubscribeReason::GrantedQoS1);
-    world.broker.abandon(lasting);
+    assert_eq!(world.subscribe(persistent, "kept/#"), SubscribeReason::GrantedQoS1);
+    world.broker.abandon(persistent);
     assert_eq!(world.publish(passing, "kept/a"), PubAckReason::Success);
 
     world.set_state(LogState::Full);
@@ -214,9 +214,9 @@ fn when_the_disk_is_full_nothing_more_is_kept_and_what_waits_is_taken() {
 fn an_answer_waits_for_what_its_topic_asks_for() {
     let topics = vec![("m/memory".into(), AckLevel::Memory), ("m/os".into(), AckLevel::Os)];
     let mut world = World::with(2, Acks { topics, ..Acks::default() });
-    let lasting = world.connect("lasting", true);
-    assert_eq!(world.subscribe(lasting, "m/#"), SubscribeReason::GrantedQoS1);
-    world.broker.abandon(lasting);
+    let persistent = world.connect("lasting", true);
+    assert_eq!(world.subscribe(persistent, "m/#"), SubscribeReason::GrantedQoS1);
+    world.broker.abandon(persistent);
     world.log.fall_behind();
     world.log.take_no_frames(true);
     let publish = |world: &mut World, topic| {

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 use tautwire_durable::{NoSpillStore, Recovery, SessionNumbers, ShardLog, SnapshotHead, compact, read_snapshot};
 use tautwire_journal::disk::{Faults, FaultyDisk};
 use tautwire_journal::{Epoch, Log, LogError, LogId, SEGMENT_MIN_BYTES, Settings, ShardNumber, SteppedWriter};
-use tautwire_memory::Ledger;
+use tautwire_memory::MemoryLedger;
 use tautwire_session::Replay;
 
 use crate::support::{Choices, Random};
@@ -50,7 +50,7 @@ impl Machine {
         &mut self,
         shards: usize,
         now_ms: u64,
-        ledger: Option<&Arc<Ledger>>,
+        ledger: Option<&Arc<MemoryLedger>>,
     ) -> (Vec<ShardLog>, Replay) {
         if self.random.chance(20) {
             self.lose_power_within(30);
@@ -77,7 +77,7 @@ impl Machine {
         (ports.into_iter().enumerate().map(journal).collect(), replay)
     }
 
-    fn open(&mut self, now_ms: u64, ledger: Option<&Arc<Ledger>>) -> Result<(Log<FaultyDisk>, Replay), LogError> {
+    fn open(&mut self, now_ms: u64, ledger: Option<&Arc<MemoryLedger>>) -> Result<(Log<FaultyDisk>, Replay), LogError> {
         let settings = Settings {
             segment_bytes: SEGMENT_MIN_BYTES,
             write_before_sync: self.random.chance(50),

@@ -8,7 +8,7 @@ use tautwire_router::RetainedLimits;
 use tautwire_session::Journal;
 
 use crate::client::{Client, Phase};
-use crate::ledger::{Ledger, Request};
+use crate::ledger::{MemoryLedger, Request};
 use crate::machine::Machine;
 use crate::packets::ConnectOptions;
 use crate::support::{Choices, Random, SimulatedBroker};
@@ -33,7 +33,7 @@ pub(crate) struct Plan {
 
 pub(crate) struct World<J: Journal> {
     pub(crate) broker: SimulatedBroker<J>,
-    pub(crate) ledger: Ledger,
+    pub(crate) ledger: MemoryLedger,
     pub(crate) clients: Vec<Client>,
     pub(crate) random: Random,
     /// What the broker runs on, where that matters.
@@ -85,7 +85,7 @@ impl<J: Journal> World<J> {
                 client
             })
             .collect();
-        let mut ledger = Ledger::new(plan.shards);
+        let mut ledger = MemoryLedger::new(plan.shards);
         ledger.refuses = is_short_of_memory;
         World { broker, ledger, clients, random, machine: None, plan, is_short_of_memory, is_paced }
     }
@@ -97,7 +97,7 @@ impl<J: Journal> World<J> {
 
     /// Whether clients may be heard again only some time after what they waited for: by a rate, or since another shard was told of it.
     fn may_look_late(&self) -> bool {
-        self.is_paced || (self.broker.cold().is_some() && self.broker.shards() > 1)
+        self.is_paced || (self.broker.spilled().is_some() && self.broker.shards() > 1)
     }
 
     /// Lets everything happen, then checks what has come of it.
@@ -414,8 +414,8 @@ impl<J: Journal> World<J> {
         for topic in self.ledger.retained_topics() {
             let held = self.broker.exchange().retained_message(topic);
             let held = held.as_ref().map(|body| match body {
-                Body::Hot(message) => message.payload().to_vec(),
-                Body::Cold(cold) => self.broker.cold().expect("there is a store").payload(cold),
+                Body::Loaded(message) => message.payload().to_vec(),
+                Body::Spilled(cold) => self.broker.spilled().expect("there is a store").payload(cold),
             });
             if !self.ledger.may_be_retained(topic, held.as_deref()) {
                 let payload = held.as_ref().map(|payload| String::from_utf8_lossy(payload).into_owned());
@@ -463,11 +463,11 @@ pub(crate) fn check_empty<J: Journal>(broker: &SimulatedBroker<J>) -> Outcome {
         ("output_bytes", totals.output_bytes),
         ("subscriptions", totals.subscriptions),
         ("shared subscriptions", broker.exchange().shares() as u64),
-        ("memory held", broker.memory().held_in_all() - broker.exchange().retained_kept_bytes()),
+        ("memory held", broker.memory().total_held() - broker.exchange().retained_message_bytes()),
     ];
     let held = Kind::ALL
         .iter()
-        .filter(|kind| !matches!(kind, Kind::Message | Kind::Cold))
+        .filter(|kind| !matches!(kind, Kind::Message | Kind::Spilled))
         .find(|kind| broker.memory().held(**kind) != 0);
     if let Some(kind) = held {
         return Err(format!("{} is {} when all is over", kind.gauge(), broker.memory().held(*kind)));

@@ -1,7 +1,7 @@
 use std::sync::Arc;
 
 use tautwire_engine::{Counters, Settings, Shard, Shared, Totals, restore};
-use tautwire_memory::{Ledger, Memory};
+use tautwire_memory::{Memory, MemoryLedger};
 use tautwire_router::{Exchange, Placement, RetainedLimits, ShardIndex};
 use tautwire_session::{Journal, Replay};
 
@@ -51,7 +51,7 @@ impl<J: Journal> SimulatedBroker<J> {
         retained: RetainedLimits,
         mut journal: impl FnMut(usize) -> J,
     ) -> SimulatedBroker<J> {
-        let start = |_: &Arc<Ledger>| ((0..shards).map(&mut journal).collect(), Replay::default());
+        let start = |_: &Arc<MemoryLedger>| ((0..shards).map(&mut journal).collect(), Replay::default());
         SimulatedBroker::begin(Life::default(), shards, settings, retained, start)
     }
 
@@ -72,7 +72,7 @@ impl<J: Journal> SimulatedBroker<J> {
         &mut self,
         shards: usize,
         retained: RetainedLimits,
-        start: impl FnOnce(&Arc<Ledger>) -> (Vec<J>, Replay),
+        start: impl FnOnce(&Arc<MemoryLedger>) -> (Vec<J>, Replay),
     ) {
         let settings = self.shards[0].settings().clone();
         let life = Life {
@@ -90,7 +90,7 @@ impl<J: Journal> SimulatedBroker<J> {
         shards: usize,
         settings: Settings,
         retained: RetainedLimits,
-        start: impl FnOnce(&Arc<Ledger>) -> (Vec<J>, Replay),
+        start: impl FnOnce(&Arc<MemoryLedger>) -> (Vec<J>, Replay),
     ) -> SimulatedBroker<J> {
         let Life { number, now_ms, digest, is_cold, interleaves } = life;
         let channel_capacity = settings.shard_queue_batches;
@@ -134,7 +134,7 @@ impl<J: Journal> SimulatedBroker<J> {
     }
 
     /// The store, where there is one.
-    pub(crate) fn cold(&self) -> Option<&SlowStore> {
+    pub(crate) fn spilled(&self) -> Option<&SlowStore> {
         self.network.cold.as_ref()
     }
 

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 
 use tautwire_cold::{Faults, FaultyFiles, Settings, Store};
 use tautwire_memory::Memory;
-use tautwire_message::{Cold, ColdAnswer, ColdOrder, ColdPort, Freed, Shelf};
+use tautwire_message::{FreedSlots, SpillAccount, SpillClient, SpillRequest, SpillResponse, Spilled};
 
 use super::choices::Choices;
 
@@ -19,7 +19,7 @@ const ORDERS_MAX: usize = 256;
 pub(crate) struct SlowStore {
     inner: Arc<Mutex<Inner>>,
     files: FaultyFiles,
-    freed: Arc<Freed>,
+    freed: Arc<FreedSlots>,
 }
 
 struct Inner {
@@ -29,8 +29,8 @@ struct Inner {
 
 #[derive(Default)]
 struct StoreChannel {
-    orders: VecDeque<ColdOrder>,
-    answers: VecDeque<ColdAnswer>,
+    orders: VecDeque<SpillRequest>,
+    answers: VecDeque<SpillResponse>,
 }
 
 impl SlowStore {
@@ -44,8 +44,8 @@ impl SlowStore {
     }
 
     /// The way of one shard.
-    pub(crate) fn port(&self, shard: usize, memory: &Memory) -> Box<dyn ColdPort> {
-        let shelf = Arc::new(Shelf::new(memory.ledger(shard).clone(), self.freed.clone()));
+    pub(crate) fn port(&self, shard: usize, memory: &Memory) -> Box<dyn SpillClient> {
+        let shelf = Arc::new(SpillAccount::new(memory.ledger(shard).clone(), self.freed.clone()));
         Box::new(SlowPort { store: self.clone(), shard, shelf })
     }
 
@@ -76,7 +76,7 @@ impl SlowStore {
     }
 
     /// The payload of a message, whatever the faults.
-    pub(crate) fn payload(&self, cold: &Cold) -> Vec<u8> {
+    pub(crate) fn payload(&self, cold: &Spilled) -> Vec<u8> {
         self.set_faults(Faults::default());
         let mut bytes = Vec::new();
         let range = self.inner().store.read(&[cold.slot()], &mut bytes).pop().flatten().expect("it can be read");
@@ -91,11 +91,11 @@ impl SlowStore {
 struct SlowPort {
     store: SlowStore,
     shard: usize,
-    shelf: Arc<Shelf>,
+    shelf: Arc<SpillAccount>,
 }
 
-impl ColdPort for SlowPort {
-    fn post(&mut self, order: ColdOrder) -> Result<(), ColdOrder> {
+impl SpillClient for SlowPort {
+    fn post(&mut self, order: SpillRequest) -> Result<(), SpillRequest> {
         let mut inner = self.store.inner();
         let orders = &mut inner.channels[self.shard].orders;
         if orders.len() >= ORDERS_MAX {
@@ -109,11 +109,11 @@ impl ColdPort for SlowPort {
         !self.store.inner().channels[self.shard].answers.is_empty()
     }
 
-    fn next_answer(&mut self) -> Option<ColdAnswer> {
+    fn next_answer(&mut self) -> Option<SpillResponse> {
         self.store.inner().channels[self.shard].answers.pop_front()
     }
 
-    fn shelf(&self) -> &Arc<Shelf> {
+    fn spill_account(&self) -> &Arc<SpillAccount> {
         &self.shelf
     }
 }

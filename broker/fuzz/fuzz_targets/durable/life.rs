@@ -10,7 +10,7 @@ use tautwire_journal::{
     TurnNumber,
 };
 use tautwire_message::MessageId;
-use tautwire_session::{Journal, LogPosition, LogState, NoSeat, Record, Replay, SessionNumber};
+use tautwire_session::{Journal, LogPosition, LogState, NoClusterBox, Record, Replay, SessionNumber};
 
 pub(crate) const SHARDS_MAX: usize = 3;
 /// With so many frames that are not safe, the log takes no more.
@@ -74,9 +74,9 @@ impl DiskJournal {
 }
 
 impl Journal for DiskJournal {
-    type Seat<T: Send> = NoSeat<T>;
+    type ClusterBox<T: Send> = NoClusterBox<T>;
 
-    const KEEPS: bool = true;
+    const PERSISTENT: bool = true;
 
     fn next_session(&mut self) -> SessionNumber {
         self.numbers.next_number()
@@ -114,7 +114,7 @@ impl Journal for DiskJournal {
         self.frame.know(message);
     }
 
-    fn has_posted_all(&self) -> bool {
+    fn has_submitted_all(&self) -> bool {
         true
     }
 

@@ -235,7 +235,7 @@ impl World {
 fn count(session: &Session, counts: &mut BTreeMap<usize, usize>) {
     session.describe(|change, _| {
         if let Change::Started(pending) | Change::Queued(pending) = change
-            && let Some(message) = pending.message.hot()
+            && let Some(message) = pending.message.loaded()
             && let Some(payload) = message.payload().strip_prefix(&[MARK])
             && let Some(digits) = payload.split(|byte| *byte == b':').next()
             && let Some(number) = str::from_utf8(digits).ok().and_then(|digits| digits.parse().ok())

@@ -70,7 +70,7 @@ impl<'a> Cursor<'a> {
             },
             number::UNSUBSCRIBED => Record::Unsubscribed { session: self.session()?, filter: self.text()? },
             number::QUEUED => Record::Queued { session: self.session()?, delivery: self.delivery()? },
-            number::WITHDRAWN => Record::Withdrawn { session: self.session()? },
+            number::WITHDRAWN => Record::Unqueued { session: self.session()? },
             number::STARTED => {
                 Record::Started { session: self.session()?, packet_id: self.packet_id()?, delivery: self.delivery()? }
             }
@@ -84,20 +84,22 @@ impl<'a> Cursor<'a> {
             number::BEGUN => {
                 let is_possible = |shards: &u16| (1..=SHARDS_MAX).contains(shards);
                 let shards = self.checked(Cursor::u16, |shards| Some(shards).filter(is_possible))?;
-                Record::Begun { shards, seed: self.u64()? }
+                Record::RunStarted { shards, seed: self.u64()? }
             }
-            number::HANDED => Record::Handed {
+            number::HANDED => Record::Forwarded {
                 from: ShardNumber(self.u16()?),
                 to: ShardNumber(self.u16()?),
                 sequence: self.u64()?,
                 message: self.id()?,
                 member: if self.flag()? { Some(self.member()?) } else { None },
             },
-            number::TOOK => {
-                Record::Took { from: ShardNumber(self.u16()?), to: ShardNumber(self.u16()?), sequence: self.u64()? }
-            }
-            number::GO_ON_WITH => Record::GoOnWith { session: self.session()?, packet_id: self.packet_id()? },
-            number::AWAITED => Record::Awaited { session: self.session()?, packet_id: self.packet_id()? },
+            number::TOOK => Record::ForwardAccepted {
+                from: ShardNumber(self.u16()?),
+                to: ShardNumber(self.u16()?),
+                sequence: self.u64()?,
+            },
+            number::GO_ON_WITH => Record::NextPacketId { session: self.session()?, packet_id: self.packet_id()? },
+            number::AWAITED => Record::AwaitingPubComp { session: self.session()?, packet_id: self.packet_id()? },
             number::COUNTED => Record::Counted { last_session: self.u64()?, last_sequence: self.u64()? },
             _ => return Err(RecordError { fault: RecordFault::UnknownRecord, offset: start }),
         })

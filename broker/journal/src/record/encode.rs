@@ -72,7 +72,7 @@ impl Record<'_> {
             }
             Record::Unsubscribed { session, filter } => out.kind(UNSUBSCRIBED).u64(session.get()).text(filter),
             Record::Queued { session, delivery } => out.kind(QUEUED).u64(session.get()).delivery(&delivery),
-            Record::Withdrawn { session } => out.kind(WITHDRAWN).u64(session.get()),
+            Record::Unqueued { session } => out.kind(WITHDRAWN).u64(session.get()),
             Record::Started { session, packet_id, delivery } => {
                 out.kind(STARTED).u64(session.get()).u16(packet_id.get()).delivery(&delivery)
             }
@@ -85,17 +85,17 @@ impl Record<'_> {
             Record::Released { session, packet_id } => out.kind(RELEASED).u64(session.get()).u16(packet_id.get()),
             Record::RetainedSet { sequence, message } => out.kind(RETAINED_SET).u64(sequence).id(message),
             Record::RetainedCleared { sequence, topic } => out.kind(RETAINED_CLEARED).u64(sequence).text(topic),
-            Record::Begun { shards, seed } => out.kind(BEGUN).u16(shards).u64(seed),
-            Record::Handed { from, to, sequence, message, member } => {
+            Record::RunStarted { shards, seed } => out.kind(BEGUN).u16(shards).u64(seed),
+            Record::Forwarded { from, to, sequence, message, member } => {
                 let out = out.kind(HANDED).u16(from.0).u16(to.0).u64(sequence).id(message).u8(member.is_some().into());
                 match member {
                     Some(member) => out.u64(member.session.get()).text(member.share),
                     None => out,
                 }
             }
-            Record::Took { from, to, sequence } => out.kind(TOOK).u16(from.0).u16(to.0).u64(sequence),
-            Record::GoOnWith { session, packet_id } => out.kind(GO_ON_WITH).u64(session.get()).u16(packet_id.get()),
-            Record::Awaited { session, packet_id } => out.kind(AWAITED).u64(session.get()).u16(packet_id.get()),
+            Record::ForwardAccepted { from, to, sequence } => out.kind(TOOK).u16(from.0).u16(to.0).u64(sequence),
+            Record::NextPacketId { session, packet_id } => out.kind(GO_ON_WITH).u64(session.get()).u16(packet_id.get()),
+            Record::AwaitingPubComp { session, packet_id } => out.kind(AWAITED).u64(session.get()).u16(packet_id.get()),
             Record::Counted { last_session, last_sequence } => out.kind(COUNTED).u64(last_session).u64(last_sequence),
         };
     }

@@ -52,7 +52,7 @@ pub enum Record<'a> {
     /// A message joins the end of the queue.
     Queued { session: SessionId, delivery: PendingRecord<'a> },
     /// The message at the front of the queue leaves it unsent.
-    Withdrawn { session: SessionId },
+    Unqueued { session: SessionId },
     /// A message that never waited takes a packet identifier, which is reserved by this.
     Started { session: SessionId, packet_id: PacketId, delivery: PendingRecord<'a> },
     /// The message at the front of the queue takes a packet identifier, which is reserved by this.
@@ -71,9 +71,9 @@ pub enum Record<'a> {
     RetainedCleared { sequence: u64, topic: &'a str },
     /// A run of the broker begins with so many shards, on which clients are placed by this seed. All that was handed over before has
     /// been taken, by the records in the same frame. Numbers of what is handed over begin anew.
-    Begun { shards: u16, seed: u64 },
+    RunStarted { shards: u16, seed: u64 },
     /// A message goes to another shard. `sequence` counts the messages of this pair of shards in this run, from 1.
-    Handed {
+    Forwarded {
         from: ShardNumber,
         to: ShardNumber,
         sequence: u64,
@@ -82,13 +82,13 @@ pub enum Record<'a> {
         member: Option<Member<'a>>,
     },
     /// The next message of the session gets this identifier, which is free. In snapshots.
-    GoOnWith { session: SessionId, packet_id: PacketId },
+    NextPacketId { session: SessionId, packet_id: PacketId },
     /// PUBREL has been sent for this identifier, and PUBCOMP is due. In snapshots.
-    Awaited { session: SessionId, packet_id: PacketId },
+    AwaitingPubComp { session: SessionId, packet_id: PacketId },
     /// Numbers up to these have been given: to sessions, 0 for none, and to changes of the retained messages. In snapshots.
     Counted { last_session: u64, last_sequence: u64 },
     /// All messages of this pair up to this one have been taken, by the records in the same frame.
-    Took { from: ShardNumber, to: ShardNumber, sequence: u64 },
+    ForwardAccepted { from: ShardNumber, to: ShardNumber, sequence: u64 },
 }
 
 /// A message on its way to one client.
@@ -129,21 +129,21 @@ impl Record<'_> {
             | Record::Subscribed { session, .. }
             | Record::Unsubscribed { session, .. }
             | Record::Queued { session, .. }
-            | Record::Withdrawn { session }
+            | Record::Unqueued { session }
             | Record::Started { session, .. }
             | Record::StartedQueued { session, .. }
             | Record::Received { session, .. }
             | Record::Completed { session, .. }
             | Record::Taken { session, .. }
             | Record::Released { session, .. }
-            | Record::GoOnWith { session, .. }
-            | Record::Awaited { session, .. } => Some(session),
+            | Record::NextPacketId { session, .. }
+            | Record::AwaitingPubComp { session, .. } => Some(session),
             Record::Message(_)
             | Record::RetainedSet { .. }
             | Record::RetainedCleared { .. }
-            | Record::Begun { .. }
-            | Record::Handed { .. }
-            | Record::Took { .. }
+            | Record::RunStarted { .. }
+            | Record::Forwarded { .. }
+            | Record::ForwardAccepted { .. }
             | Record::Counted { .. } => None,
         }
     }
@@ -152,7 +152,7 @@ impl Record<'_> {
     pub fn message(&self) -> Option<MessageId> {
         match self {
             Record::Queued { delivery, .. } | Record::Started { delivery, .. } => Some(delivery.message),
-            Record::RetainedSet { message, .. } | Record::Handed { message, .. } => Some(*message),
+            Record::RetainedSet { message, .. } | Record::Forwarded { message, .. } => Some(*message),
             _ => None,
         }
     }
@@ -181,7 +181,7 @@ impl Record<'_> {
             Record::Subscribed { .. } => "Subscribed",
             Record::Unsubscribed { .. } => "Unsubscribed",
             Record::Queued { .. } => "Queued",
-            Record::Withdrawn { .. } => "Withdrawn",
+            Record::Unqueued { .. } => "Withdrawn",
             Record::Started { .. } => "Started",
             Record::StartedQueued { .. } => "StartedQueued",
             Record::Received { .. } => "Received",
@@ -190,11 +190,11 @@ impl Record<'_> {
             Record::Released { .. } => "Released",
             Record::RetainedSet { .. } => "RetainedSet",
             Record::RetainedCleared { .. } => "RetainedCleared",
-            Record::Begun { .. } => "Begun",
-            Record::Handed { .. } => "Handed",
-            Record::Took { .. } => "Took",
-            Record::GoOnWith { .. } => "GoOnWith",
-            Record::Awaited { .. } => "Awaited",
+            Record::RunStarted { .. } => "Begun",
+            Record::Forwarded { .. } => "Handed",
+            Record::ForwardAccepted { .. } => "Took",
+            Record::NextPacketId { .. } => "GoOnWith",
+            Record::AwaitingPubComp { .. } => "Awaited",
             Record::Counted { .. } => "Counted",
         }
     }

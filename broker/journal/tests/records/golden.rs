@@ -83,7 +83,7 @@ fn records_have_the_bytes_that_were_agreed_on() {
         },
         Record::Unsubscribed { session, filter: "a/+/#" },
         Record::Queued { session, delivery },
-        Record::Withdrawn { session },
+        Record::Unqueued { session },
         Record::Started { session, packet_id: packet_id(65_535), delivery: plain },
         Record::StartedQueued { session, packet_id: packet_id(1) },
         Record::Received { session, packet_id: packet_id(2) },
@@ -92,19 +92,19 @@ fn records_have_the_bytes_that_were_agreed_on() {
         Record::Released { session, packet_id: packet_id(5) },
         Record::RetainedSet { sequence: 9, message: id },
         Record::RetainedCleared { sequence: 10, topic: "a/b" },
-        Record::Handed {
+        Record::Forwarded {
             from: ShardNumber(1),
             to: ShardNumber(3),
             sequence: 11,
             message: id,
             member: Some(Member { session, share }),
         },
-        Record::Handed { from: ShardNumber(1), to: ShardNumber(3), sequence: 12, message: id, member: None },
-        Record::Took { from: ShardNumber(1), to: ShardNumber(3), sequence: 12 },
-        Record::GoOnWith { session, packet_id: packet_id(6) },
-        Record::Awaited { session, packet_id: packet_id(7) },
+        Record::Forwarded { from: ShardNumber(1), to: ShardNumber(3), sequence: 12, message: id, member: None },
+        Record::ForwardAccepted { from: ShardNumber(1), to: ShardNumber(3), sequence: 12 },
+        Record::NextPacketId { session, packet_id: packet_id(6) },
+        Record::AwaitingPubComp { session, packet_id: packet_id(7) },
         Record::Counted { last_session: 12, last_sequence: 13 },
-        Record::Begun { shards: 4, seed: 0x2222_2222_2222_2222 },
+        Record::RunStarted { shards: 4, seed: 0x2222_2222_2222_2222 },
     ];
     let golden: Vec<_> = lines(RECORDS).collect();
     assert_eq!(golden.len(), records.len());

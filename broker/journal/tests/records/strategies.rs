@@ -102,7 +102,7 @@ fn record<'a>(parts: &'a Parts, ids: &'a [SubscriptionId]) -> Record<'a> {
         },
         10 => Record::Unsubscribed { session, filter: text },
         11 => Record::Queued { session, delivery },
-        12 => Record::Withdrawn { session },
+        12 => Record::Unqueued { session },
         13 => Record::Started { session, packet_id, delivery },
         14 => Record::StartedQueued { session, packet_id },
         15 => Record::Received { session, packet_id },
@@ -111,17 +111,17 @@ fn record<'a>(parts: &'a Parts, ids: &'a [SubscriptionId]) -> Record<'a> {
         18 => Record::Released { session, packet_id },
         19 => Record::RetainedSet { sequence: numbers[0], message: id },
         20 => Record::RetainedCleared { sequence: numbers[0], topic: text },
-        21 => Record::Handed {
+        21 => Record::Forwarded {
             from: ShardNumber(small[0]),
             to: ShardNumber(small[1]),
             sequence: numbers[0],
             message: id,
             member: flag(5).then_some(Member { session, share: text }),
         },
-        23 => Record::GoOnWith { session, packet_id },
-        24 => Record::Awaited { session, packet_id },
+        23 => Record::NextPacketId { session, packet_id },
+        24 => Record::AwaitingPubComp { session, packet_id },
         25 => Record::Counted { last_session: numbers[1], last_sequence: numbers[2] },
-        26 => Record::Begun { shards: 1 + small[0] % 64, seed: numbers[0] },
-        _ => Record::Took { from: ShardNumber(small[0]), to: ShardNumber(small[1]), sequence: numbers[1] },
+        26 => Record::RunStarted { shards: 1 + small[0] % 64, seed: numbers[0] },
+        _ => Record::ForwardAccepted { from: ShardNumber(small[0]), to: ShardNumber(small[1]), sequence: numbers[1] },
     }
 }

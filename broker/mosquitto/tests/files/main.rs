@@ -6,7 +6,7 @@ mod writer;
 
 use tautwire_mosquitto::{Database, Fault, Import, ImportTime, MountPoints, Reason, import_database};
 use tautwire_protocol::{PacketId, QoS};
-use tautwire_session::{Replayed, Resend, Session, parts_of_name};
+use tautwire_session::{ReplayedState, Resend, Session, split_session_name};
 use writer::{MessageOptions, Writer};
 
 const NOW_MS: u64 = 2_000_000_000;
@@ -17,7 +17,7 @@ fn import_file(writer: &Writer) -> Import {
     import_database(&Database::read(&writer.bytes).expect("is such a file"), IMPORT_TIME, &MountPoints::new())
 }
 
-fn finished(taken: Import) -> Replayed {
+fn finished(taken: Import) -> ReplayedState {
     taken.state.finish()
 }
 
@@ -29,7 +29,7 @@ fn resent(session: &mut Session) -> Vec<(u16, String)> {
     while let Some(packet) = outbound.resend() {
         resent.push(match packet {
             Resend::Publish(id, pending) => {
-                let message = pending.message.hot().expect("is in memory");
+                let message = pending.message.loaded().expect("is in memory");
                 (id.get(), String::from_utf8_lossy(message.payload()).into_owned())
             }
             Resend::Release(id) => (id.get(), "PUBREL".to_owned()),
@@ -43,7 +43,7 @@ fn queued(session: &Session) -> Vec<String> {
     let mut queued = Vec::new();
     session.describe(|change, _| {
         if let tautwire_session::Change::Queued(pending) = change {
-            let message = pending.message.hot().expect("is in memory");
+            let message = pending.message.loaded().expect("is in memory");
             queued.push(String::from_utf8_lossy(message.payload()).into_owned());
         }
     });
@@ -64,9 +64,9 @@ fn sessions_are_imported_with_subscriptions_and_offline_time() {
         let sessions = finished(taken).sessions;
         let [old, new] = &sessions[..] else { panic!("{sessions:?}") };
         assert_eq!((old.session.client_id(), old.session.expiry_interval_s()), ("old", NEVER));
-        assert_eq!(old.left_at_ms, Some(NOW_MS - 5_000), "when the file was written");
+        assert_eq!(old.disconnected_at_ms, Some(NOW_MS - 5_000), "when the file was written");
         assert_eq!((new.session.client_id(), new.session.expiry_interval_s()), ("new", 3_600));
-        assert_eq!(new.left_at_ms, Some(NOW_MS - 3_000_000), "600 of 3,600 s are left");
+        assert_eq!(new.disconnected_at_ms, Some(NOW_MS - 3_000_000), "600 of 3,600 s are left");
         let made = new.session.subscriptions().get("/b/+").expect("is there");
         assert_eq!(made.identifier.map(|id| id.get()), Some(268_435_455));
         let options = made.options;
@@ -83,7 +83,7 @@ fn a_session_belongs_to_the_mount_point_of_its_listener() {
     let database = Database::read(&file.bytes).expect("is such a file");
     let names = |mount_points| {
         let sessions = finished(import_database(&database, IMPORT_TIME, &mount_points)).sessions;
-        let named: Vec<_> = sessions.iter().map(|found| parts_of_name(found.session.name())).collect();
+        let named: Vec<_> = sessions.iter().map(|found| split_session_name(found.session.name())).collect();
         assert!(sessions[0].session.subscriptions().get("factory-1/a").is_some());
         named.iter().map(|(mount_point, id)| (mount_point.map(str::to_owned), (*id).to_owned())).collect::<Vec<_>>()
     };
@@ -169,7 +169,7 @@ fn a_qos_2_message_that_was_not_released_reaches_whoever_has_subscribed_and_is_r
     let taken = import_file(&file);
     assert_eq!((taken.report.unreleased, taken.report.queued, taken.report.retained), (1, 3, 1));
     assert_eq!(taken.report.count(Reason::Unacknowledged), 1);
-    let Replayed { sessions, retained, .. } = finished(taken);
+    let ReplayedState { sessions, retained, .. } = finished(taken);
     let session = |name: &str| &sessions.iter().find(|found| found.session.client_id() == name).expect(name).session;
     let held: Vec<u16> = session("publisher").held().expect("one").iter().map(PacketId::get).collect();
     assert_eq!(held, [40]);
@@ -184,7 +184,7 @@ fn a_qos_2_message_that_was_not_released_reaches_whoever_has_subscribed_and_is_r
         }
     });
     let (_, _, held) = retained.iter().next().expect("it is retained");
-    assert_eq!(held.hot().expect("in memory").payload(), b"held");
+    assert_eq!(held.loaded().expect("in memory").payload(), b"held");
 }
 
 #[test]
@@ -204,7 +204,7 @@ fn retained_messages_come_with_their_properties_and_their_expiry() {
     assert_eq!((report.count(Reason::MessageExpired), report.count(Reason::MessageMissing)), (1, 1));
     let retained = finished(taken).retained;
     let (_, _, body) = retained.iter().next().expect("it is retained");
-    let message = body.hot().expect("in memory").as_ref();
+    let message = body.loaded().expect("in memory").as_ref();
     assert_eq!((message.topic, message.qos, message.retain), ("kept", QoS::AtLeastOnce, true));
     assert_eq!(message.properties, &properties[1..8]);
     assert_eq!(message.expires_at_ms, Some(NOW_MS + 9_000));

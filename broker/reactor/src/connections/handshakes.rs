@@ -15,7 +15,7 @@ use tautwire_engine::ConnectionId;
 const TURN_SHARE: Duration = Duration::from_millis(1);
 
 /// So long a client has for each of its parts of a handshake before another takes its place. When there is room it has as long as for CONNECT.
-const PATIENCE_MS: u64 = 1_000;
+const IDLE_HANDSHAKE_MS: u64 = 1_000;
 
 /// Those whose handshake goes on.
 #[derive(Debug)]
@@ -30,11 +30,11 @@ pub(crate) struct Handshakes {
 
 /// What a handshake waits for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(crate) struct Due {
+pub(crate) struct HandshakeWait {
     /// The client's part is due since then. A piece of it changes nothing.
     pub(crate) since_ms: u64,
     /// It has sent something that has not been looked at.
-    pub(crate) is_here: bool,
+    pub(crate) has_input: bool,
 }
 
 impl Handshakes {
@@ -48,38 +48,45 @@ impl Handshakes {
         begun < self.max.load(Ordering::Relaxed)
     }
 
-    /// One more has begun. `is_shaking` tells of those before whether they still are in it.
-    pub(crate) fn begin(&mut self, id: ConnectionId, now_ms: u64, mut is_shaking: impl FnMut(ConnectionId) -> bool) {
+    /// One more has begun. `is_handshaking` tells of those before whether they still are in it.
+    pub(crate) fn begin(
+        &mut self,
+        id: ConnectionId,
+        now_ms: u64,
+        mut is_handshaking: impl FnMut(ConnectionId) -> bool,
+    ) {
         // Of two for each that may go on, one is through: what this takes is little for each of them.
         if self.begun.len() >= self.max.load(Ordering::Relaxed).saturating_mul(2) {
-            self.begun.retain(|(_, id)| is_shaking(*id));
+            self.begun.retain(|(_, id)| is_handshaking(*id));
         }
         self.begun.push_back((now_ms, id));
     }
 
     /// Frees what those took who are through.
-    pub(crate) fn shrink(&mut self, mut is_shaking: impl FnMut(ConnectionId) -> bool) {
-        self.begun.retain(|(_, id)| is_shaking(*id));
+    pub(crate) fn shrink(&mut self, mut is_handshaking: impl FnMut(ConnectionId) -> bool) {
+        self.begun.retain(|(_, id)| is_handshaking(*id));
         self.begun.shrink_to_fit();
         self.waiting.shrink_to_fit();
     }
 
     /// One whose client has been silent for too long, so that it must make room. `due` tells what a handshake waits for, unless it is over.
-    pub(crate) fn silent(
+    pub(crate) fn find_idle(
         &mut self,
         now_ms: u64,
-        mut due: impl FnMut(ConnectionId) -> Option<Due>,
+        mut due: impl FnMut(ConnectionId) -> Option<HandshakeWait>,
     ) -> Option<ConnectionId> {
         for _ in 0..self.begun.len() {
             let (put_ms, id) = *self.begun.front()?;
-            if now_ms.saturating_sub(put_ms) < PATIENCE_MS {
+            if now_ms.saturating_sub(put_ms) < IDLE_HANDSHAKE_MS {
                 // All behind it have been put here later.
                 return None;
             }
             self.begun.pop_front();
             match due(id) {
                 None => {}
-                Some(Due { since_ms, is_here: false }) if now_ms.saturating_sub(since_ms) >= PATIENCE_MS => {
+                Some(HandshakeWait { since_ms, has_input: false })
+                    if now_ms.saturating_sub(since_ms) >= IDLE_HANDSHAKE_MS =>
+                {
                     return Some(id);
                 }
                 // It is looked at again when it has had its time.
@@ -111,7 +118,7 @@ impl Handshakes {
     }
 
     /// A step has been made.
-    pub(crate) fn made(&mut self, step: &Step) {
+    pub(crate) fn record_step(&mut self, step: &Step) {
         self.left = self.left.saturating_sub(step.begun.elapsed());
     }
 }
@@ -137,7 +144,7 @@ mod tests {
         let mut step = handshakes.next().expect("one waits");
         assert_eq!(step.id.index, 0);
         step.begun -= TURN_SHARE;
-        handshakes.made(&step);
+        handshakes.record_step(&step);
         assert!(handshakes.next().is_none(), "the time is over");
         handshakes.begin_turn();
         let step = handshakes.next().expect("it goes on in the next turn");
@@ -152,18 +159,18 @@ mod tests {
         for index in 0..4 {
             handshakes.begin(id(index), 10_000 + u64::from(index), |_| true);
         }
-        let silent_since = |since_ms| Some(Due { since_ms, is_here: false });
-        assert_eq!(handshakes.silent(10_999, |_| silent_since(10_000)), None, "they have a second");
+        let silent_since = |since_ms| Some(HandshakeWait { since_ms, has_input: false });
+        assert_eq!(handshakes.find_idle(10_999, |_| silent_since(10_000)), None, "they have a second");
         // The first is through, what the second has sent waits here, and the third has been answered a moment ago.
         let due = |asked: ConnectionId| match asked.index {
             0 => None,
-            1 => Some(Due { since_ms: 10_001, is_here: true }),
+            1 => Some(HandshakeWait { since_ms: 10_001, has_input: true }),
             2 => silent_since(11_000),
             _ => silent_since(10_003),
         };
-        assert_eq!(handshakes.silent(11_100, due), Some(id(3)));
-        assert_eq!(handshakes.silent(11_100, due), None);
-        assert_eq!(handshakes.silent(12_100, due), Some(id(2)), "nor has it said more since");
+        assert_eq!(handshakes.find_idle(11_100, due), Some(id(3)));
+        assert_eq!(handshakes.find_idle(11_100, due), None);
+        assert_eq!(handshakes.find_idle(12_100, due), Some(id(2)), "nor has it said more since");
     }
 
     #[test]

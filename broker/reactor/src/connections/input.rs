@@ -6,7 +6,7 @@ use std::ops::Range;
 use tautwire_engine::{Chunk, Counters};
 use tautwire_protocol::{DecodeOptions, FixedHeader, ProtocolVersion};
 
-use super::transport::{Received, Transport};
+use super::transport::{ReadResult, Transport};
 
 /// Size of the memory that a thread reads into.
 const CHUNK_BYTES: usize = 256 << 10;
@@ -17,9 +17,9 @@ const READ_MAX_BYTES: usize = 128 << 10;
 const HEADROOM_BYTES: usize = 8 << 10;
 /// A connection in the midst of a large packet may keep the chunk that the packet lies in. No more than so many
 /// connections of a thread: the others have the packet copied to memory of its size.
-const LANES_MAX: usize = 32;
+const PINNED_CHUNKS_MAX: usize = 32;
 /// Chunks kept for reuse.
-const SPARES_MAX: usize = 4;
+const FREE_CHUNKS_MAX: usize = 4;
 /// The least by which memory for a packet larger than a chunk grows. It otherwise doubles, so that it is never much more
 /// than what has arrived.
 const GROWTH_BYTES: usize = 64 << 10;
@@ -28,52 +28,52 @@ const ANY_VERSION: DecodeOptions = DecodeOptions::new(ProtocolVersion::V3_1);
 
 /// What is kept of a connection's input between turns; nothing for one that is between packets.
 #[derive(Debug)]
-pub(crate) enum Remainder {
+pub(crate) enum PartialInput {
     /// Up to [`HEADROOM_BYTES`].
     Short(Vec<u8>),
     /// In a chunk that is the connection's for now.
-    Lane(Chunk, Range<usize>),
+    Pinned(Chunk, Range<usize>),
     /// The beginning of a packet that a chunk cannot hold, or for which there is no lane: so many bytes of the vector.
     /// The others have been made ready for more.
     Long(Vec<u8>, usize),
 }
 
-impl From<Vec<u8>> for Remainder {
-    fn from(bytes: Vec<u8>) -> Remainder {
+impl From<Vec<u8>> for PartialInput {
+    fn from(bytes: Vec<u8>) -> PartialInput {
         if bytes.len() <= HEADROOM_BYTES {
-            return Remainder::Short(bytes);
+            return PartialInput::Short(bytes);
         }
         let arrived = bytes.len();
-        Remainder::Long(bytes, arrived)
+        PartialInput::Long(bytes, arrived)
     }
 }
 
-impl Remainder {
+impl PartialInput {
     /// Bytes of memory that it takes.
     pub(super) fn held_bytes(&self) -> usize {
         match self {
-            Remainder::Short(bytes) | Remainder::Long(bytes, _) => bytes.capacity(),
+            PartialInput::Short(bytes) | PartialInput::Long(bytes, _) => bytes.capacity(),
             // The chunks of all lanes together are few.
-            Remainder::Lane(_, range) => range.len(),
+            PartialInput::Pinned(_, range) => range.len(),
         }
     }
 
     pub(crate) fn bytes(&self) -> &[u8] {
         match self {
-            Remainder::Short(bytes) => bytes,
-            Remainder::Long(bytes, arrived) => &bytes[..*arrived],
-            Remainder::Lane(chunk, range) => &chunk.bytes()[range.clone()],
+            PartialInput::Short(bytes) => bytes,
+            PartialInput::Long(bytes, arrived) => &bytes[..*arrived],
+            PartialInput::Pinned(chunk, range) => &chunk.bytes()[range.clone()],
         }
     }
 }
 
 /// Input that is ready to be looked at.
 #[derive(Debug)]
-pub(crate) struct Arrived {
+pub(crate) struct ReadInput {
     pub(crate) chunk: Chunk,
     pub(crate) range: Range<usize>,
     /// What was read; `None` where there was nothing to read.
-    pub(crate) received: Option<Received>,
+    pub(crate) received: Option<ReadResult>,
     /// There may be more.
     pub(crate) more: bool,
 }
@@ -81,8 +81,8 @@ pub(crate) struct Arrived {
 /// The chunks of a thread.
 #[derive(Debug, Default)]
 pub(crate) struct Chunks {
-    spares: Vec<Chunk>,
-    lanes: usize,
+    free_chunks: Vec<Chunk>,
+    pinned: usize,
 }
 
 impl Chunks {
@@ -91,27 +91,27 @@ impl Chunks {
     ///
     /// # Errors
     /// Those of reading, without "would block".
-    pub(crate) fn gather(
+    pub(crate) fn read_input(
         &mut self,
-        rest: Option<Remainder>,
+        rest: Option<PartialInput>,
         transport: Option<&mut Transport<'_>>,
         read_max_bytes: usize,
         counters: &Counters,
-    ) -> io::Result<Arrived> {
+    ) -> io::Result<ReadInput> {
         let read_max_bytes = read_max_bytes.min(READ_MAX_BYTES);
         let (mut chunk, mut range) = match rest {
             None => (self.take(), HEADROOM_BYTES..HEADROOM_BYTES),
-            Some(Remainder::Short(bytes)) => {
+            Some(PartialInput::Short(bytes)) => {
                 let mut chunk = self.take();
                 let range = HEADROOM_BYTES - bytes.len()..HEADROOM_BYTES;
                 bytes_of(&mut chunk)[range.clone()].copy_from_slice(&bytes);
                 (chunk, range)
             }
-            Some(Remainder::Lane(chunk, range)) => {
-                self.lanes -= 1;
+            Some(PartialInput::Pinned(chunk, range)) => {
+                self.pinned -= 1;
                 self.with_room(chunk, range)
             }
-            Some(Remainder::Long(mut bytes, arrived)) => {
+            Some(PartialInput::Long(mut bytes, arrived)) => {
                 if transport.is_some() && arrived == bytes.len() {
                     if read_max_bytes < READ_MAX_BYTES {
                         // Memory is scarce.
@@ -124,71 +124,71 @@ impl Chunks {
                 (Chunk::from(bytes), 0..arrived)
             }
         };
-        let Some(transport) = transport else { return Ok(Arrived { chunk, range, received: None, more: false }) };
+        let Some(transport) = transport else { return Ok(ReadInput { chunk, range, received: None, more: false }) };
         let room = &mut bytes_of(&mut chunk)[range.end..];
         let size = room.len().min(read_max_bytes);
         if size == 0 {
             // Whole packets fill the chunk and wait to be let through.
-            return Ok(Arrived { chunk, range, received: None, more: true });
+            return Ok(ReadInput { chunk, range, received: None, more: true });
         }
         let received = transport.read(&mut room[..size], counters)?;
         range.end += received.map_or(0, |received| received.bytes);
-        Ok(Arrived { chunk, range, received, more: received.is_some_and(|received| received.is_full) })
+        Ok(ReadInput { chunk, range, received, more: received.is_some_and(|received| received.is_full) })
     }
 
     /// Keeps `range` of the chunk for later, and the chunk for others if it can be.
-    pub(crate) fn keep(&mut self, chunk: Chunk, range: Range<usize>) -> Option<Remainder> {
+    pub(crate) fn keep(&mut self, chunk: Chunk, range: Range<usize>) -> Option<PartialInput> {
         if range.is_empty() {
             self.give_back(chunk);
             return None;
         }
         let bytes = &chunk.bytes()[range.clone()];
         if range.len() <= HEADROOM_BYTES {
-            let rest = Remainder::Short(bytes.to_vec());
+            let rest = PartialInput::Short(bytes.to_vec());
             self.give_back(chunk);
             return Some(rest);
         }
         let packet_len = FixedHeader::decode(bytes, &ANY_VERSION).map_or(range.len(), |header| header.total_len());
-        if chunk.bytes().len() == CHUNK_BYTES && packet_len <= CHUNK_BYTES && self.lanes < LANES_MAX {
-            self.lanes += 1;
-            return Some(Remainder::Lane(chunk, range));
+        if chunk.bytes().len() == CHUNK_BYTES && packet_len <= CHUNK_BYTES && self.pinned < PINNED_CHUNKS_MAX {
+            self.pinned += 1;
+            return Some(PartialInput::Pinned(chunk, range));
         }
         if chunk.bytes().len() != CHUNK_BYTES && range.start == 0 {
             // A long packet goes on growing where it is.
             return Some(match chunk.into_vec() {
-                Ok(bytes) => Remainder::Long(bytes, range.end),
-                Err(chunk) => Remainder::from(chunk.bytes()[range].to_vec()),
+                Ok(bytes) => PartialInput::Long(bytes, range.end),
+                Err(chunk) => PartialInput::from(chunk.bytes()[range].to_vec()),
             });
         }
-        let rest = Remainder::from(bytes.to_vec());
+        let rest = PartialInput::from(bytes.to_vec());
         self.give_back(chunk);
         Some(rest)
     }
 
     /// A connection is gone and what was kept for it.
-    pub(crate) fn forget(&mut self, rest: Option<Remainder>) {
-        if let Some(Remainder::Lane(chunk, _)) = rest {
-            self.lanes -= 1;
+    pub(crate) fn release_partial(&mut self, rest: Option<PartialInput>) {
+        if let Some(PartialInput::Pinned(chunk, _)) = rest {
+            self.pinned -= 1;
             self.give_back(chunk);
         }
     }
 
     /// Frees what is kept for reuse.
     pub(crate) fn shrink(&mut self) {
-        self.spares = Vec::new();
+        self.free_chunks = Vec::new();
     }
 
     /// A chunk to which no output refers: those that do are free again at the end of the turn.
     fn take(&mut self) -> Chunk {
-        match self.spares.iter_mut().position(|chunk| chunk.get_mut().is_some()) {
-            Some(free) => self.spares.swap_remove(free),
+        match self.free_chunks.iter_mut().position(|chunk| chunk.get_mut().is_some()) {
+            Some(free) => self.free_chunks.swap_remove(free),
             None => Chunk::new(CHUNK_BYTES),
         }
     }
 
     fn give_back(&mut self, chunk: Chunk) {
-        if self.spares.len() < SPARES_MAX && chunk.bytes().len() == CHUNK_BYTES {
-            self.spares.push(chunk);
+        if self.free_chunks.len() < FREE_CHUNKS_MAX && chunk.bytes().len() == CHUNK_BYTES {
+            self.free_chunks.push(chunk);
         }
     }
 
@@ -204,11 +204,11 @@ impl Chunks {
                 (chunk, 0..len)
             }
             None => {
-                let mut fresh = self.take();
-                bytes_of(&mut fresh)[..len].copy_from_slice(&chunk.bytes()[range]);
+                let mut unregistered = self.take();
+                bytes_of(&mut unregistered)[..len].copy_from_slice(&chunk.bytes()[range]);
                 // The outputs that refer to it are through with it at the end of the turn.
                 self.give_back(chunk);
-                (fresh, 0..len)
+                (unregistered, 0..len)
             }
         }
     }
@@ -233,8 +233,8 @@ mod tests {
         let chunk = chunks.take();
         let place = chunk.bytes().as_ptr();
         let referred_to = chunk.clone();
-        let (fresh, range) = chunks.with_room(chunk, CHUNK_BYTES - 10..CHUNK_BYTES);
-        assert!(fresh.bytes().as_ptr() != place && range == (0..10));
+        let (unregistered, range) = chunks.with_room(chunk, CHUNK_BYTES - 10..CHUNK_BYTES);
+        assert!(unregistered.bytes().as_ptr() != place && range == (0..10));
         drop(referred_to);
         assert_eq!(chunks.take().bytes().as_ptr(), place);
     }

@@ -2,9 +2,9 @@
 //! to; how that is done is in [`transport`].
 
 mod handshakes;
-mod header;
 mod input;
 mod layers;
+mod proxy_header;
 mod quickack;
 mod reading;
 mod sockets;
@@ -21,21 +21,21 @@ use tautwire_engine::{Action, ConnectionId, ConnectionOrigin, Peer, Shard};
 use tautwire_session::Journal;
 use tautwire_websocket::CloseCode;
 
+use crate::acceptor::AcceptedConnection;
+use crate::churn_budget::ChurnBudget;
 use crate::clock::{Clock, Now};
-use crate::door::Newcomer;
-use crate::turnover::Turnover;
-use crate::ways::Adopted;
-use handshakes::{Due, Handshakes};
-use input::{Chunks, Remainder};
-use quickack::{Hurried, Pace};
-use sockets::{Between, Removed, Sockets, Stage};
+use crate::shard_channels::MigratingConnection;
+use handshakes::{HandshakeWait, Handshakes};
+use input::{Chunks, PartialInput};
+use quickack::{DelayedAckDetector, Quick};
+use sockets::{LayerState, LifecycleStage, RemovedSocket, Sockets};
 
 pub(crate) use layers::Layers;
 
 /// Reads of a connection that is about to be taken over: one that goes on sending is not heard to the end.
-const HEARINGS_MAX: usize = 16;
+const TAKEOVER_READS_MAX: usize = 16;
 /// Connections that their peers have ended and that are read from in one turn.
-const ENDINGS_MAX: usize = 16;
+const CLOSING_READS_MAX: usize = 16;
 /// How long a connection that we have ended may take to read our last bytes.
 const DRAIN_MS: u64 = 2_000;
 
@@ -50,16 +50,16 @@ pub(crate) struct Connections {
     reads_left: usize,
     /// Sockets of which the kernel says that they have something to read. They are read from whether they are listed above or not:
     /// a flood of large packets takes fewer turns so.
-    signalled: VecDeque<ConnectionId>,
+    ready: VecDeque<ConnectionId>,
     /// Those of clients that have just come: when thousands do so at once, the others are not to wait for that.
-    entering: VecDeque<ConnectionId>,
+    new_connections: VecDeque<ConnectionId>,
     /// Those of which it says that the peer has ended, for the same reason.
-    ended: VecDeque<ConnectionId>,
+    closed_by_peer: VecDeque<ConnectionId>,
     /// How many of them are still to be read from in this turn.
-    endings_left: usize,
+    closing_reads_left: usize,
     /// Whose turn it is of those who have just come and those who go.
-    ends_next: bool,
-    pub(crate) turnover: Turnover,
+    is_closing_next: bool,
+    pub(crate) churn_budget: ChurnBudget,
     /// Sockets that can be written to again.
     writable: Vec<ConnectionId>,
     /// Connections whose transport has something of its own to say.
@@ -67,9 +67,9 @@ pub(crate) struct Connections {
     /// Connections that have ended, with the moment at which their sockets are closed at the latest.
     draining: VecDeque<(u64, ConnectionId)>,
     /// Connections that have been read from and are not watched yet.
-    fresh: Vec<ConnectionId>,
+    unregistered: Vec<ConnectionId>,
     handshakes: Handshakes,
-    hurried: Hurried,
+    quick_acks: Quick,
     is_stopping: bool,
     pub(crate) now_ms: u64,
     pub(crate) clock: Clock,
@@ -84,18 +84,18 @@ impl Connections {
             chunks: Chunks::default(),
             readable: VecDeque::new(),
             reads_left: 0,
-            signalled: VecDeque::new(),
-            entering: VecDeque::new(),
-            ended: VecDeque::new(),
-            endings_left: 0,
-            ends_next: false,
-            turnover: Turnover::default(),
+            ready: VecDeque::new(),
+            new_connections: VecDeque::new(),
+            closed_by_peer: VecDeque::new(),
+            closing_reads_left: 0,
+            is_closing_next: false,
+            churn_budget: ChurnBudget::default(),
             writable: Vec::new(),
             replying: Vec::new(),
             draining: VecDeque::new(),
-            fresh: Vec::new(),
+            unregistered: Vec::new(),
             handshakes: Handshakes::new(tls_handshakes),
-            hurried: Hurried::new(),
+            quick_acks: Quick::new(),
             is_stopping: false,
             now_ms: 0,
             clock,
@@ -103,7 +103,7 @@ impl Connections {
     }
 
     /// Notes what the kernel says of a socket.
-    pub(crate) fn note(&mut self, id: ConnectionId, event: &Event) {
+    pub(crate) fn record_event(&mut self, id: ConnectionId, event: &Event) {
         if event.is_writable() {
             self.writable.push(id);
         }
@@ -111,12 +111,12 @@ impl Connections {
             && (event.is_readable() || event.is_read_closed() || event.is_error())
         {
             if event.is_read_closed() || event.is_error() {
-                socket.stage = Stage::ENDED;
-                self.ended.push_back(id);
+                socket.stage = LifecycleStage::ENDED;
+                self.closed_by_peer.push_back(id);
             } else if socket.stage.is_new() {
-                self.entering.push_back(id);
+                self.new_connections.push_back(id);
             } else {
-                self.signalled.push_back(id);
+                self.ready.push_back(id);
             }
         }
     }
@@ -125,17 +125,17 @@ impl Connections {
     pub(crate) fn begin_turn(&mut self, now: Now, has_mail: bool) {
         self.now_ms = now.ms;
         self.reads_left = self.readable.len();
-        self.turnover.begin_turn(now, has_mail || !self.signalled.is_empty());
-        self.endings_left = ENDINGS_MAX;
+        self.churn_budget.begin_turn(now, has_mail || !self.ready.is_empty());
+        self.closing_reads_left = CLOSING_READS_MAX;
         self.handshakes.begin_turn();
     }
 
     /// Whether the next turn has something to do that no event brings back.
     pub(crate) fn has_work(&self) -> bool {
         !self.readable.is_empty()
-            || !self.signalled.is_empty()
-            || !self.entering.is_empty()
-            || !self.ended.is_empty()
+            || !self.ready.is_empty()
+            || !self.new_connections.is_empty()
+            || !self.closed_by_peer.is_empty()
             || !self.handshakes.is_empty()
             || !self.writable.is_empty()
             || !self.replying.is_empty()
@@ -167,35 +167,35 @@ impl Connections {
     // Coming.
 
     /// Lets a connection in.
-    pub(crate) fn admit<J: Journal>(&mut self, shard: &mut Shard<J>, newcomer: Newcomer) {
-        if let Some(id) = self.enter(shard, newcomer, None) {
+    pub(crate) fn admit<J: Journal>(&mut self, shard: &mut Shard<J>, accepted: AcceptedConnection) {
+        if let Some(id) = self.enter(shard, accepted, None) {
             self.watch(shard, id);
         }
     }
 
     /// Lets a connection in that has probably said something already. It is watched when the turn is over: by then it may have
     /// moved to another thread.
-    pub(crate) fn admit_and_read<J: Journal>(&mut self, shard: &mut Shard<J>, newcomer: Newcomer) {
-        if let Some(id) = self.enter(shard, newcomer, None) {
-            self.fresh.push(id);
-            self.hear(shard, id);
+    pub(crate) fn admit_and_read<J: Journal>(&mut self, shard: &mut Shard<J>, accepted: AcceptedConnection) {
+        if let Some(id) = self.enter(shard, accepted, None) {
+            self.unregistered.push(id);
+            self.read_or_queue(shard, id);
         }
     }
 
     fn enter<J: Journal>(
         &mut self,
         shard: &mut Shard<J>,
-        newcomer: Newcomer,
-        rest: Option<Remainder>,
+        accepted: AcceptedConnection,
+        rest: Option<PartialInput>,
     ) -> Option<ConnectionId> {
-        let Newcomer { stream, origin, mut layers, ack_level, standing } = newcomer;
+        let AcceptedConnection { stream, origin, mut layers, ack_level, standing } = accepted;
         if origin.is_closed() {
             shard.counters().listener_removed_disconnects.add(1);
             return None;
         }
         let now_ms = self.now_ms;
-        let is_shaking = layers.as_ref().is_some_and(|layers| layers.is_shaking());
-        if is_shaking && !self.handshakes.has_room(self.sockets.shaking()) && !self.displace_silent(shard) {
+        let is_shaking = layers.as_ref().is_some_and(|layers| layers.is_handshaking());
+        if is_shaking && !self.handshakes.has_room(self.sockets.handshaking()) && !self.close_idle_handshake(shard) {
             shard.counters().tls_handshakes_refused.add(1);
             let address = address_of(&origin);
             log::warn!(
@@ -219,23 +219,23 @@ impl Connections {
         let is_local = matches!(origin.peer(), Some(Peer::Local { .. }));
         shard.set_origin(id, origin);
         if let Some(layers) = &mut layers {
-            layers.due = Due { since_ms: now_ms, is_here: false };
+            layers.due = HandshakeWait { since_ms: now_ms, has_input: false };
             layers.enter(shard.ledger());
         }
-        let pace = if is_local { Pace::LOCAL } else { Pace::default() };
-        self.sockets.insert(id, stream, rest, layers, pace);
+        let ack_detector = if is_local { DelayedAckDetector::LOCAL } else { DelayedAckDetector::default() };
+        self.sockets.insert(id, stream, rest, layers, ack_detector);
         if is_shaking {
-            self.handshakes.begin(id, now_ms, |other| self.sockets.shaking_layers(other).is_some());
+            self.handshakes.begin(id, now_ms, |other| self.sockets.handshaking_layers(other).is_some());
         }
         Some(id)
     }
 
     /// Closes one whose client has been silent for too long in the midst of a handshake of TLS; false where there is none.
-    fn displace_silent<J: Journal>(&mut self, shard: &mut Shard<J>) -> bool {
-        let silent = self.handshakes.silent(self.now_ms, |id| Some(self.sockets.shaking_layers(id)?.due));
+    fn close_idle_handshake<J: Journal>(&mut self, shard: &mut Shard<J>) -> bool {
+        let silent = self.handshakes.find_idle(self.now_ms, |id| Some(self.sockets.handshaking_layers(id)?.due));
         let Some(id) = silent else { return false };
         shard.counters().tls_handshakes_displaced.add(1);
-        self.lose(shard, id);
+        self.handle_peer_close(shard, id);
         true
     }
 
@@ -245,7 +245,7 @@ impl Connections {
         let interest = if socket.write_armed { Interest::READABLE | Interest::WRITABLE } else { Interest::READABLE };
         if let Err(error) = self.registry.register(&mut socket.stream, token_of(id), interest) {
             log::error!("a connection cannot be watched: {error}");
-            self.lose(shard, id);
+            self.handle_peer_close(shard, id);
             return false;
         }
         socket.watched = true;
@@ -253,24 +253,24 @@ impl Connections {
     }
 
     /// Watches those who came in this turn.
-    pub(crate) fn watch_fresh<J: Journal>(&mut self, shard: &mut Shard<J>) {
-        for at in 0..self.fresh.len() {
-            self.watch(shard, self.fresh[at]);
+    pub(crate) fn register_new<J: Journal>(&mut self, shard: &mut Shard<J>) {
+        for at in 0..self.unregistered.len() {
+            self.watch(shard, self.unregistered[at]);
         }
-        self.fresh.clear();
+        self.unregistered.clear();
     }
 
     /// Lets a connection in that comes from another thread; who comes while the broker stops is not let in.
-    pub(crate) fn adopt<J: Journal>(&mut self, shard: &mut Shard<J>, adopted: Adopted) {
+    pub(crate) fn insert_migrated<J: Journal>(&mut self, shard: &mut Shard<J>, migrating: MigratingConnection) {
         if !self.is_stopping {
-            let Adopted { newcomer, bytes } = adopted;
-            if let Some(id) = self.enter(shard, newcomer, Some(Remainder::from(bytes)))
+            let MigratingConnection { accepted, bytes } = migrating;
+            if let Some(id) = self.enter(shard, accepted, Some(PartialInput::from(bytes)))
                 && self.watch(shard, id)
             {
                 self.consume(shard, id, false);
                 // Layers may have bytes of which the kernel does not tell.
-                if self.sockets.get(id).is_some_and(|socket| socket.between != Between::Nothing) {
-                    self.list_readable(id);
+                if self.sockets.get(id).is_some_and(|socket| socket.layer_state != LayerState::Nothing) {
+                    self.queue_readable(id);
                 }
             }
         }
@@ -279,10 +279,14 @@ impl Connections {
     // Going.
 
     /// Takes a connection out for another thread.
-    pub(crate) fn give_away<J: Journal>(&mut self, shard: &mut Shard<J>, id: ConnectionId) -> Option<Adopted> {
-        let Removed { mut stream, watched, rest, layers } = self.sockets.remove(id)?;
+    pub(crate) fn take_for_migration<J: Journal>(
+        &mut self,
+        shard: &mut Shard<J>,
+        id: ConnectionId,
+    ) -> Option<MigratingConnection> {
+        let RemovedSocket { mut stream, watched, rest, layers } = self.sockets.remove(id)?;
         let bytes = rest.as_ref().map(|rest| rest.bytes().to_vec()).unwrap_or_default();
-        self.chunks.forget(rest);
+        self.chunks.release_partial(rest);
         let ack_level = shard.ack_level(id);
         let standing = shard.release_auth_state(id);
         let origin = shard.origin(id);
@@ -291,15 +295,15 @@ impl Connections {
             log::error!("a connection cannot be moved to another thread: {error}");
             return None;
         }
-        let newcomer = Newcomer { stream, origin: origin?, layers, ack_level, standing };
-        Some(Adopted { newcomer, bytes })
+        let accepted = AcceptedConnection { stream, origin: origin?, layers, ack_level, standing };
+        Some(MigratingConnection { accepted, bytes })
     }
 
     /// Writes the last bytes of a connection and waits for the peer to close it, since closing a socket with bytes unread
     /// would take back those that the peer has not read.
     fn begin_drain<J: Journal>(&mut self, shard: &mut Shard<J>, id: ConnectionId) {
         let Some(socket) = self.sockets.get(id) else { return };
-        if socket.between == Between::Header {
+        if socket.layer_state == LayerState::ProxyHeader {
             // Whoever is there has not said a word that could be answered.
             return self.release(shard, id);
         }
@@ -314,12 +318,12 @@ impl Connections {
     /// Frees buffers that are made again when the next client needs one, and the room that lists do not need any more.
     pub(crate) fn shrink(&mut self) {
         self.chunks.shrink();
-        self.handshakes.shrink(|id| self.sockets.shaking_layers(id).is_some());
+        self.handshakes.shrink(|id| self.sockets.handshaking_layers(id).is_some());
         self.sockets.shrink();
-        for list in [&mut self.readable, &mut self.signalled, &mut self.entering, &mut self.ended] {
+        for list in [&mut self.readable, &mut self.ready, &mut self.new_connections, &mut self.closed_by_peer] {
             list.shrink_to_fit();
         }
-        for list in [&mut self.writable, &mut self.replying, &mut self.fresh] {
+        for list in [&mut self.writable, &mut self.replying, &mut self.unregistered] {
             list.shrink_to_fit();
         }
         self.draining.shrink_to_fit();
@@ -336,9 +340,9 @@ impl Connections {
     }
 
     /// The peer is gone.
-    fn lose<J: Journal>(&mut self, shard: &mut Shard<J>, id: ConnectionId) {
+    fn handle_peer_close<J: Journal>(&mut self, shard: &mut Shard<J>, id: ConnectionId) {
         if let Some(socket) = self.sockets.remove(id) {
-            self.chunks.forget(socket.rest);
+            self.chunks.release_partial(socket.rest);
             shard.connection_lost(id, self.now_ms);
         }
     }
@@ -346,27 +350,27 @@ impl Connections {
     /// The engine is done with the connection.
     fn release<J: Journal>(&mut self, shard: &mut Shard<J>, id: ConnectionId) {
         if let Some(socket) = self.sockets.remove(id) {
-            self.chunks.forget(socket.rest);
+            self.chunks.release_partial(socket.rest);
             shard.connection_closed(id);
         }
     }
 
-    /// Does what the engine wants done with its socket, but for moving it: see [`Connections::give_away`].
+    /// Does what the engine wants done with its socket, but for moving it: see [`Connections::take_for_migration`].
     pub(crate) fn perform<J: Journal>(&mut self, shard: &mut Shard<J>, action: Action) {
         match action {
             Action::Close(id) => self.begin_drain(shard, id),
             Action::Drop(id) => match self.sockets.get(id) {
                 // The client may be waiting for a word of the transport.
-                Some(socket) if socket.between != Between::Nothing => self.begin_drain(shard, id),
+                Some(socket) if socket.layer_state != LayerState::Nothing => self.begin_drain(shard, id),
                 _ => self.release(shard, id),
             },
             Action::Move(..) | Action::Ask(_) => {}
             Action::Resume(id) => {
                 self.consume(shard, id, false);
-                self.list_readable(id);
+                self.queue_readable(id);
             }
             Action::ReadFirst(first, then) => {
-                for _ in 0..HEARINGS_MAX {
+                for _ in 0..TAKEOVER_READS_MAX {
                     if !self.consume(shard, first, true) {
                         break;
                     }

@@ -3,10 +3,10 @@
 use tautwire_engine::{Certificate, ConnectionId, Shard};
 use tautwire_protocol::DisconnectReason;
 use tautwire_session::Journal;
-use tautwire_websocket::{Ending as WebSocketEnding, Violation};
+use tautwire_websocket::{EndReason as WebSocketEnding, Violation};
 
-use super::sockets::Between;
-use super::transport::Ending;
+use super::sockets::LayerState;
+use super::transport::EndReason;
 use super::{Connections, address_of};
 
 impl Connections {
@@ -16,27 +16,27 @@ impl Connections {
             self.reads_left -= 1;
             let id = self.readable.pop_front();
             if let Some(socket) = id.and_then(|id| self.sockets.get(id)) {
-                socket.listed = false;
+                socket.is_queued = false;
             }
             id
         } else {
-            self.signalled.pop_front().or_else(|| self.next_of_turnover())
+            self.ready.pop_front().or_else(|| self.next_of_churn())
         };
-        let Some(id) = id else { return self.shake_next(shard) };
-        self.hear(shard, id);
+        let Some(id) = id else { return self.step_next_handshake(shard) };
+        self.read_or_queue(shard, id);
         true
     }
 
     /// Reads from a socket, or puts it in line where that is a step of a handshake.
-    pub(super) fn hear<J: Journal>(&mut self, shard: &mut Shard<J>, id: ConnectionId) {
-        match self.sockets.get(id).map(|socket| socket.between) {
-            Some(Between::Shaking) => {
+    pub(super) fn read_or_queue<J: Journal>(&mut self, shard: &mut Shard<J>, id: ConnectionId) {
+        match self.sockets.get(id).map(|socket| socket.layer_state) {
+            Some(LayerState::Handshaking) => {
                 self.handshakes.push(id);
-                if let Some(layers) = self.sockets.shaking_layers(id) {
-                    layers.note_sent();
+                if let Some(layers) = self.sockets.handshaking_layers(id) {
+                    layers.record_input();
                 }
             }
-            Some(Between::Header) => self.hear_header(shard, id),
+            Some(LayerState::ProxyHeader) => self.read_proxy_header(shard, id),
             _ => {
                 self.consume(shard, id, true);
             }
@@ -44,36 +44,36 @@ impl Connections {
     }
 
     /// Makes the next step of a handshake of TLS; false where none is left for this turn.
-    fn shake_next<J: Journal>(&mut self, shard: &mut Shard<J>) -> bool {
+    fn step_next_handshake<J: Journal>(&mut self, shard: &mut Shard<J>) -> bool {
         let Some(step) = self.handshakes.next() else { return false };
         self.consume(shard, step.id, true);
-        if let Some(layers) = self.sockets.shaking_layers(step.id) {
-            layers.note_heard(self.now_ms);
+        if let Some(layers) = self.sockets.handshaking_layers(step.id) {
+            layers.record_progress(self.now_ms);
         }
-        self.handshakes.made(&step);
+        self.handshakes.record_step(&step);
         true
     }
 
     /// The next of those who have just come and those who go, in turns.
-    fn next_of_turnover(&mut self) -> Option<ConnectionId> {
-        let ends = !self.ended.is_empty() && self.endings_left > 0;
-        if (self.entering.is_empty() && !ends) || !self.turnover.may_go_on(|| self.clock.now_us()) {
+    fn next_of_churn(&mut self) -> Option<ConnectionId> {
+        let ends = !self.closed_by_peer.is_empty() && self.closing_reads_left > 0;
+        if (self.new_connections.is_empty() && !ends) || !self.churn_budget.may_continue(|| self.clock.now_us()) {
             return None;
         }
-        self.ends_next = ends && (self.entering.is_empty() || !self.ends_next);
-        if self.ends_next {
-            self.endings_left -= 1;
-            self.ended.pop_front()
+        self.is_closing_next = ends && (self.new_connections.is_empty() || !self.is_closing_next);
+        if self.is_closing_next {
+            self.closing_reads_left -= 1;
+            self.closed_by_peer.pop_front()
         } else {
-            self.entering.pop_front()
+            self.new_connections.pop_front()
         }
     }
 
-    pub(super) fn list_readable(&mut self, id: ConnectionId) {
+    pub(super) fn queue_readable(&mut self, id: ConnectionId) {
         if let Some(socket) = self.sockets.get(id)
-            && !socket.listed
+            && !socket.is_queued
         {
-            socket.listed = true;
+            socket.is_queued = true;
             self.readable.push_back(id);
         }
     }
@@ -93,11 +93,11 @@ impl Connections {
         let rest = socket.rest.take().map(|rest| *rest);
         let had_rest = rest.is_some();
         let mut transport = if reading { self.sockets.transport(id) } else { None };
-        let arrived = match self.chunks.gather(rest, transport.as_mut(), shard.read_max_bytes(), shard.counters()) {
+        let arrived = match self.chunks.read_input(rest, transport.as_mut(), shard.read_max_bytes(), shard.counters()) {
             Ok(arrived) => arrived,
             Err(error) => {
                 log::debug!("connection {} failed: {error}", id.index);
-                self.lose(shard, id);
+                self.handle_peer_close(shard, id);
                 return false;
             }
         };
@@ -108,10 +108,10 @@ impl Connections {
         if arrived.received.is_some()
             && let Some(socket) = self.sockets.get(id)
         {
-            let was_shaking = socket.between == Between::Shaking;
-            socket.stage.note_heard();
-            if socket.pace.heard(self.now_ms, shard.counters()) {
-                self.hurried.push(id);
+            let was_shaking = socket.layer_state == LayerState::Handshaking;
+            socket.stage.record_progress();
+            if socket.ack_detector.on_read(self.now_ms, shard.counters()) {
+                self.quick_acks.push(id);
             }
             if was_shaking {
                 self.end_handshake(shard, id);
@@ -127,31 +127,31 @@ impl Connections {
         if (rest.is_some() || had_rest) && !draining {
             let (bytes, held_bytes) = rest.as_ref().map_or((&[][..], 0), |rest| (rest.bytes(), rest.held_bytes()));
             if !shard.can_buffer_input(id, bytes, held_bytes) {
-                self.chunks.forget(rest.take());
+                self.chunks.release_partial(rest.take());
             }
         }
         let mut more = arrived.more;
         let Some(socket) = self.sockets.get(id) else {
-            self.chunks.forget(rest);
+            self.chunks.release_partial(rest);
             return arrived.received.is_some() && !has_ended;
         };
         socket.rest = rest.map(Box::new);
         // There is no further event once the end has come.
         more |= socket.stage.has_ended() && arrived.received.is_some();
-        if socket.between != Between::Nothing {
+        if socket.layer_state != LayerState::Nothing {
             self.settle_transport(shard, id);
         }
         if has_ended {
-            self.lose(shard, id);
+            self.handle_peer_close(shard, id);
         } else if more {
-            self.list_readable(id);
+            self.queue_readable(id);
         }
         arrived.received.is_some() && !has_ended
     }
 
     /// If a handshake of TLS is over, what it has shown becomes known before any MQTT behind it.
     fn end_handshake<J: Journal>(&mut self, shard: &mut Shard<J>, id: ConnectionId) {
-        let Some(tls) = self.sockets.end_of_handshake(id).and_then(|layers| layers.tls.as_ref()) else { return };
+        let Some(tls) = self.sockets.take_finished_handshake(id).and_then(|layers| layers.tls.as_ref()) else { return };
         shard.counters().tls_handshakes.add(1);
         shard.counters().tls_handshakes_resumed.add(u64::from(tls.is_resumed()));
         let certificate = tls.client_certificate().map(|der| Certificate::Der(der.into()));
@@ -167,22 +167,22 @@ impl Connections {
 
     /// Acts on what was not MQTT, once all MQTT before it has been taken in.
     fn settle_transport<J: Journal>(&mut self, shard: &mut Shard<J>, id: ConnectionId) {
-        let is_shaking = self.sockets.get(id).is_some_and(|socket| socket.between == Between::Shaking);
+        let is_shaking = self.sockets.get(id).is_some_and(|socket| socket.layer_state == LayerState::Handshaking);
         let Some(mut transport) = self.sockets.transport(id) else { return };
-        if transport.has_own_bytes(usize::MAX) {
+        if transport.has_transport_bytes(usize::MAX) {
             self.replying.push(id);
         }
         if !shard.is_reading(id) {
             // It is acted on when the connection is heard again, here or by the thread it moves to.
             return;
         }
-        let ending = transport.take_ending();
+        let ending = transport.take_end_reason();
         let origin = ending.as_ref().and_then(|_| shard.origin(id));
         let listener = origin.as_ref().map_or("", |origin| origin.listener());
         let address = origin.as_ref().map(|origin| address_of(origin)).unwrap_or_default();
         match ending {
             None => {}
-            Some(Ending::Tls(failure)) => {
+            Some(EndReason::Tls(failure)) => {
                 let counters = shard.counters();
                 if is_shaking {
                     counters.tls_handshakes_failed.add(1);
@@ -193,13 +193,15 @@ impl Connections {
                 }
                 shard.peer_closed(id, self.now_ms);
             }
-            Some(Ending::WebSocket(WebSocketEnding::Closed(_))) => shard.peer_closed(id, self.now_ms),
-            Some(Ending::WebSocket(WebSocketEnding::Refused(refusal))) => {
+            Some(EndReason::WebSocket(WebSocketEnding::Closed(_))) => shard.peer_closed(id, self.now_ms),
+            Some(EndReason::WebSocket(WebSocketEnding::Refused(refusal))) => {
                 shard.counters().websocket_handshakes_refused.add(1);
                 log::info!(listener = listener, address = &*address; "refused connection: the WebSocket handshake was refused: {refusal}");
                 shard.peer_closed(id, self.now_ms);
             }
-            Some(Ending::WebSocket(WebSocketEnding::Violation(violation))) => fail(shard, id, violation, self.now_ms),
+            Some(EndReason::WebSocket(WebSocketEnding::Violation(violation))) => {
+                fail(shard, id, violation, self.now_ms)
+            }
         }
     }
 }

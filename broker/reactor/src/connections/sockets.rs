@@ -6,11 +6,11 @@ use mio::net::TcpStream;
 use tautwire_engine::{ConnectionId, reserved_slots};
 use tautwire_tls::Scratch;
 
-use super::input::Remainder;
+use super::input::PartialInput;
 use super::layers::Layers;
-use super::quickack::Pace;
+use super::quickack::DelayedAckDetector;
 use super::transport::Transport;
-use crate::gate::Gate;
+use crate::accept_limiter::AcceptLimiter;
 
 /// One socket.
 #[derive(Debug)]
@@ -23,61 +23,61 @@ pub(crate) struct Socket {
     pub(crate) write_armed: bool,
     /// What comes is thrown away: the connection has ended and its last bytes are on their way out.
     pub(crate) draining: bool,
-    pub(crate) stage: Stage,
+    pub(crate) stage: LifecycleStage,
     /// In the list of sockets that may have more to read.
-    pub(crate) listed: bool,
-    pub(crate) between: Between,
+    pub(crate) is_queued: bool,
+    pub(crate) layer_state: LayerState,
     /// Whether the client waits for acknowledgements of TCP.
-    pub(crate) pace: Pace,
-    pub(crate) rest: Option<Box<Remainder>>,
+    pub(crate) ack_detector: DelayedAckDetector,
+    pub(crate) rest: Option<Box<PartialInput>>,
 }
 
 /// How far a connection has come between its beginning and its end: how often it has been read from, while that matters.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) struct Stage(u8);
+pub(crate) struct LifecycleStage(u8);
 
-impl Stage {
+impl LifecycleStage {
     /// CONNECT, SUBSCRIBE, a first message and DISCONNECT come by the reads before this one.
-    const SETTLED: Stage = Stage(4);
+    const SETTLED: LifecycleStage = LifecycleStage(4);
     /// The peer has sent its last byte, which may not have been read.
-    pub(crate) const ENDED: Stage = Stage(u8::MAX);
+    pub(crate) const ENDED: LifecycleStage = LifecycleStage(u8::MAX);
 
     /// Whether the client has just come.
     #[inline]
     pub(crate) fn is_new(self) -> bool {
-        self.0 < Stage::SETTLED.0
+        self.0 < LifecycleStage::SETTLED.0
     }
 
     pub(crate) fn has_ended(self) -> bool {
-        self == Stage::ENDED
+        self == LifecycleStage::ENDED
     }
 
     /// A read has brought something.
     #[inline]
-    pub(crate) fn note_heard(&mut self) {
+    pub(crate) fn record_progress(&mut self) {
         self.0 += u8::from(self.is_new());
     }
 }
 
 /// What stands between TCP and MQTT; see [`Sockets::transport`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Between {
+pub(crate) enum LayerState {
     Nothing,
     /// Layers, and before them the header of a proxy that is to come.
-    Header,
+    ProxyHeader,
     /// Layers of which the handshake of TLS goes on.
-    Shaking,
+    Handshaking,
     /// Layers.
     Layers,
 }
 
-impl Between {
-    fn of(layers: Option<&Layers>) -> Between {
+impl LayerState {
+    fn of(layers: Option<&Layers>) -> LayerState {
         match layers {
-            None => Between::Nothing,
-            Some(layers) if layers.awaits_header.is_some() => Between::Header,
-            Some(layers) if layers.is_shaking() => Between::Shaking,
-            Some(_) => Between::Layers,
+            None => LayerState::Nothing,
+            Some(layers) if layers.awaits_proxy_header.is_some() => LayerState::ProxyHeader,
+            Some(layers) if layers.is_handshaking() => LayerState::Handshaking,
+            Some(_) => LayerState::Layers,
         }
     }
 }
@@ -92,16 +92,16 @@ pub(crate) struct Sockets {
     /// By the same places; no longer than the last one that needs it, so that plain connections take no room here.
     layers: Vec<Option<Box<Layers>>>,
     scratch: Scratch,
-    /// How many are [`Between::Shaking`], or will be.
+    /// How many are [`LayerState::Handshaking`], or will be.
     shaking: usize,
 }
 
 /// What has been taken out of the table.
 #[derive(Debug)]
-pub(crate) struct Removed {
+pub(crate) struct RemovedSocket {
     pub(crate) stream: TcpStream,
     pub(crate) watched: bool,
-    pub(crate) rest: Option<Remainder>,
+    pub(crate) rest: Option<PartialInput>,
     pub(crate) layers: Option<Box<Layers>>,
 }
 
@@ -127,17 +127,17 @@ impl Sockets {
         &mut self,
         id: ConnectionId,
         stream: TcpStream,
-        rest: Option<Remainder>,
+        rest: Option<PartialInput>,
         layers: Option<Box<Layers>>,
-        pace: Pace,
+        ack_detector: DelayedAckDetector,
     ) {
         let place = id.index as usize;
         if self.sockets.len() <= place {
             self.sockets.resize_with(place + 1, || None);
         }
-        let between = Between::of(layers.as_deref());
-        self.shaking += usize::from(layers.as_ref().is_some_and(|layers| layers.is_shaking()));
-        if between != Between::Nothing {
+        let layer_state = LayerState::of(layers.as_deref());
+        self.shaking += usize::from(layers.as_ref().is_some_and(|layers| layers.is_handshaking()));
+        if layer_state != LayerState::Nothing {
             if self.layers.len() <= place {
                 self.layers.resize_with(place + 1, || None);
             }
@@ -149,10 +149,10 @@ impl Sockets {
             watched: false,
             write_armed: false,
             draining: false,
-            stage: Stage::default(),
-            listed: false,
-            between,
-            pace,
+            stage: LifecycleStage::default(),
+            is_queued: false,
+            layer_state,
+            ack_detector,
             rest: rest.map(Box::new),
         });
     }
@@ -167,55 +167,64 @@ impl Sockets {
     pub(crate) fn transport(&mut self, id: ConnectionId) -> Option<Transport<'_>> {
         let place = id.index as usize;
         let socket = self.sockets.get_mut(place)?.as_mut().filter(|socket| socket.generation == id.generation)?;
-        let is_plain = socket.between == Between::Nothing;
+        let is_plain = socket.layer_state == LayerState::Nothing;
         let layers = if is_plain { None } else { self.layers.get_mut(place)?.as_deref_mut() };
         Some(Transport::new(&mut socket.stream, layers, &mut self.scratch, socket.draining))
     }
 
-    pub(crate) fn remove(&mut self, id: ConnectionId) -> Option<Removed> {
-        let between = self.get(id)?.between;
+    pub(crate) fn remove(&mut self, id: ConnectionId) -> Option<RemovedSocket> {
+        let layer_state = self.get(id)?.layer_state;
         let place = id.index as usize;
         let socket = self.sockets.get_mut(place)?.take()?;
-        let mut layers = if between == Between::Nothing { None } else { self.layers.get_mut(place)?.take() };
+        let mut layers = if layer_state == LayerState::Nothing { None } else { self.layers.get_mut(place)?.take() };
         layers.iter_mut().for_each(|layers| layers.leave());
         // One whose handshake has just ended may still be taken to be in it.
-        let shakes = layers.as_ref().is_some_and(|layers| between == Between::Header && layers.is_shaking());
-        self.shaking -= usize::from(between == Between::Shaking || shakes);
-        Some(Removed { stream: socket.stream, watched: socket.watched, rest: socket.rest.map(|rest| *rest), layers })
+        let shakes =
+            layers.as_ref().is_some_and(|layers| layer_state == LayerState::ProxyHeader && layers.is_handshaking());
+        self.shaking -= usize::from(layer_state == LayerState::Handshaking || shakes);
+        Some(RemovedSocket {
+            stream: socket.stream,
+            watched: socket.watched,
+            rest: socket.rest.map(|rest| *rest),
+            layers,
+        })
     }
 
     /// The header of a proxy has been read; gives the gate that lets in whom it speaks for.
-    pub(crate) fn end_of_header(&mut self, id: ConnectionId) -> Option<Arc<Gate>> {
+    pub(crate) fn finish_proxy_header(&mut self, id: ConnectionId) -> Option<Arc<AcceptLimiter>> {
         let layers = self.layers.get_mut(id.index as usize)?;
-        let gate = layers.as_mut()?.awaits_header.take();
+        let accept_limiter = layers.as_mut()?.awaits_proxy_header.take();
         if layers.as_ref().is_some_and(|layers| layers.is_empty()) {
             *layers = None;
         }
-        let between = Between::of(layers.as_deref());
-        self.get(id)?.between = between;
-        gate
+        let layer_state = LayerState::of(layers.as_deref());
+        self.get(id)?.layer_state = layer_state;
+        accept_limiter
     }
 
     /// How many are in a handshake of TLS, or will be.
-    pub(crate) fn shaking(&self) -> usize {
+    pub(crate) fn handshaking(&self) -> usize {
         self.shaking
     }
 
     /// The layers of a socket whose handshake of TLS goes on, or will.
-    pub(super) fn shaking_layers(&mut self, id: ConnectionId) -> Option<&mut Layers> {
-        let between = self.get(id)?.between;
+    pub(super) fn handshaking_layers(&mut self, id: ConnectionId) -> Option<&mut Layers> {
+        let layer_state = self.get(id)?.layer_state;
         let layers = self.layers.get_mut(id.index as usize)?.as_deref_mut();
-        layers.filter(|layers| between == Between::Shaking || (between == Between::Header && layers.is_shaking()))
+        layers.filter(|layers| {
+            layer_state == LayerState::Handshaking
+                || (layer_state == LayerState::ProxyHeader && layers.is_handshaking())
+        })
     }
 
     /// The layers of a socket whose handshake of TLS is over now, the first time that this is asked after it.
-    pub(crate) fn end_of_handshake(&mut self, id: ConnectionId) -> Option<&Layers> {
-        let is_shaking = self.get(id)?.between == Between::Shaking;
+    pub(crate) fn take_finished_handshake(&mut self, id: ConnectionId) -> Option<&Layers> {
+        let is_shaking = self.get(id)?.layer_state == LayerState::Handshaking;
         let layers =
-            self.layers.get(id.index as usize)?.as_deref().filter(|layers| is_shaking && !layers.is_shaking())?;
+            self.layers.get(id.index as usize)?.as_deref().filter(|layers| is_shaking && !layers.is_handshaking())?;
         self.shaking -= 1;
         let socket = self.sockets.get_mut(id.index as usize)?.as_mut()?;
-        socket.between = Between::Layers;
+        socket.layer_state = LayerState::Layers;
         Some(layers)
     }
 
@@ -230,17 +239,17 @@ mod tests {
 
     #[test]
     fn a_client_is_new_for_four_reads_unless_it_ends() {
-        let mut stage = Stage::default();
+        let mut stage = LifecycleStage::default();
         for _ in 0..4 {
             assert!(stage.is_new() && !stage.has_ended());
-            stage.note_heard();
+            stage.record_progress();
         }
         for _ in 0..300 {
             assert!(!stage.is_new() && !stage.has_ended());
-            stage.note_heard();
+            stage.record_progress();
         }
-        let mut stage = Stage::ENDED;
-        stage.note_heard();
+        let mut stage = LifecycleStage::ENDED;
+        stage.record_progress();
         assert!(stage.has_ended() && !stage.is_new(), "what it has sent before is read");
     }
 }

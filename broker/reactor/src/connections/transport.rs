@@ -6,7 +6,7 @@ use std::net::Shutdown;
 
 use mio::net::TcpStream;
 use tautwire_engine::{Counters, Output};
-use tautwire_tls::{Failure, Scratch, Tls};
+use tautwire_tls::{Scratch, Tls, TlsError};
 use tautwire_websocket::{CloseCode, WebSocket};
 
 use super::layers::Layers;
@@ -27,7 +27,7 @@ pub(crate) struct Transport<'a> {
 
 /// What one read brought.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Received {
+pub(crate) struct ReadResult {
     /// MQTT bytes, at the front of the buffer. There may be none although the network gave some.
     pub(crate) bytes: usize,
     /// There may be more.
@@ -38,17 +38,17 @@ pub(crate) struct Received {
 
 /// What one write took.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Written {
+pub(crate) struct WriteResult {
     pub(crate) output_bytes: usize,
     /// Bytes of the transport itself.
-    pub(crate) own_bytes: usize,
+    pub(crate) transport_bytes: usize,
 }
 
 /// Why the peer's half of a transport has ended.
 #[derive(Debug)]
-pub(crate) enum Ending {
-    Tls(Failure),
-    WebSocket(tautwire_websocket::Ending),
+pub(crate) enum EndReason {
+    Tls(TlsError),
+    WebSocket(tautwire_websocket::EndReason),
 }
 
 impl<'a> Transport<'a> {
@@ -67,18 +67,18 @@ impl<'a> Transport<'a> {
     ///
     /// # Errors
     /// Those of the network, without "would block" and "interrupted".
-    pub(crate) fn read(&mut self, buffer: &mut [u8], counters: &Counters) -> io::Result<Option<Received>> {
+    pub(crate) fn read(&mut self, buffer: &mut [u8], counters: &Counters) -> io::Result<Option<ReadResult>> {
         let Some(layers) = self.layers.as_deref_mut() else {
             let Some(count) = read_once(self.stream, buffer)? else { return Ok(None) };
             counters.bytes_received.add(count as u64);
             let bytes = if self.is_draining { 0 } else { count };
-            return Ok(Some(Received { bytes, is_full: count == buffer.len(), has_ended: count == 0 }));
+            return Ok(Some(ReadResult { bytes, is_full: count == buffer.len(), has_ended: count == 0 }));
         };
         let received = match &mut layers.tls {
             Some(tls) => read_tls(self.stream, tls, self.scratch, buffer, counters)?,
             None => read_once(self.stream, buffer)?.map(|count| {
                 counters.bytes_received.add(count as u64);
-                Received { bytes: count, is_full: count == buffer.len(), has_ended: count == 0 }
+                ReadResult { bytes: count, is_full: count == buffer.len(), has_ended: count == 0 }
             }),
         };
         let Some(mut received) = received else { return Ok(None) };
@@ -87,7 +87,7 @@ impl<'a> Transport<'a> {
             Some(websocket) if received.bytes > 0 => unframe(websocket, &mut buffer[..received.bytes], counters),
             _ => received.bytes,
         };
-        layers.weigh();
+        layers.update_charge();
         Ok(Some(received))
     }
 
@@ -98,18 +98,18 @@ impl<'a> Transport<'a> {
     ///
     /// # Errors
     /// Those of the network, "would block" and "interrupted" among them.
-    pub(crate) fn write(&mut self, output: Option<&Output>) -> io::Result<Option<Written>> {
+    pub(crate) fn write(&mut self, output: Option<&Output>) -> io::Result<Option<WriteResult>> {
         if self.layers.as_ref().is_some_and(|layers| layers.tls.is_some()) {
             return self.write_tls(output);
         }
         let output_bytes = output.map_or(0, Output::pending_bytes);
-        let (ahead, output_max_bytes) = ahead_of(self.layers.as_deref_mut(), output_bytes);
+        let (ahead, output_max_bytes) = websocket_prefix(self.layers.as_deref_mut(), output_bytes);
         let Some(output) = output.filter(|_| output_max_bytes > 0) else {
             if ahead.is_empty() {
                 return Ok(None);
             }
             let written = self.stream.write(ahead)?;
-            return Ok(Some(self.note_written(written)));
+            return Ok(Some(self.record_written(written)));
         };
         let written = match output.single() {
             Some(bytes) if ahead.is_empty() && bytes.len() == output_max_bytes => self.stream.write(bytes)?,
@@ -122,20 +122,20 @@ impl<'a> Transport<'a> {
                 self.stream.write_vectored(&slices[..filled])?
             }
         };
-        Ok(Some(self.note_written(written)))
+        Ok(Some(self.record_written(written)))
     }
 
     /// The same by TLS. Output that has become records is done with, whether the network has taken them or not; no more becomes records
     /// until it has.
-    fn write_tls(&mut self, output: Option<&Output>) -> io::Result<Option<Written>> {
+    fn write_tls(&mut self, output: Option<&Output>) -> io::Result<Option<WriteResult>> {
         let Transport { stream, layers: Some(layers), scratch, .. } = self else { return Ok(None) };
         let Some(tls) = &mut layers.tls else { return Ok(None) };
-        let output_bytes = output.filter(|_| tls.may_send()).map_or(0, Output::pending_bytes);
+        let output_bytes = output.filter(|_| tls.can_send()).map_or(0, Output::pending_bytes);
         let mut taken_bytes = 0;
-        let mut own_bytes = 0;
+        let mut transport_bytes = 0;
         if tls.pending().is_empty() {
             let (ahead, output_max_bytes) = match &mut layers.websocket {
-                Some(websocket) if tls.may_send() => websocket.next(output_bytes),
+                Some(websocket) if tls.can_send() => websocket.next(output_bytes),
                 Some(_) => (&[][..], 0),
                 None => (&[][..], output_bytes),
             };
@@ -152,7 +152,7 @@ impl<'a> Transport<'a> {
             let sealed = if taken_bytes > 0 { tls.seal(slices, scratch) } else { Ok(&[][..]) };
             let sealed = sealed.map_err(io::Error::other)?;
             if !sealed.is_empty() {
-                own_bytes = sealed.len() - taken_bytes;
+                transport_bytes = sealed.len() - taken_bytes;
                 let count = match stream.write(sealed) {
                     Ok(count) => count,
                     Err(error) if error.kind() == io::ErrorKind::WouldBlock => 0,
@@ -161,7 +161,7 @@ impl<'a> Transport<'a> {
                 };
                 tls.keep(&sealed[count..]);
             } else {
-                tls.say_close();
+                tls.seal_close_notify();
             }
         }
         if taken_bytes == 0 {
@@ -171,20 +171,20 @@ impl<'a> Transport<'a> {
             let count = stream.write(tls.pending())?;
             tls.sent(count);
         }
-        layers.weigh();
+        layers.update_charge();
         let output_bytes = match &mut layers.websocket {
             Some(websocket) if taken_bytes > 0 => websocket.written(taken_bytes),
             _ => taken_bytes,
         };
-        Ok(Some(Written { output_bytes, own_bytes: own_bytes + taken_bytes - output_bytes }))
+        Ok(Some(WriteResult { output_bytes, transport_bytes: transport_bytes + taken_bytes - output_bytes }))
     }
 
-    fn note_written(&mut self, written: usize) -> Written {
+    fn record_written(&mut self, written: usize) -> WriteResult {
         let output_bytes = match self.websocket() {
             Some(websocket) => websocket.written(written),
             None => written,
         };
-        Written { output_bytes, own_bytes: written - output_bytes }
+        WriteResult { output_bytes, transport_bytes: written - output_bytes }
     }
 
     fn websocket(&mut self) -> Option<&mut WebSocket> {
@@ -194,14 +194,14 @@ impl<'a> Transport<'a> {
     /// Whether output can be written now or when there is room; not before a handshake is over, and not once the transport has ended.
     pub(crate) fn takes_output(&self) -> bool {
         let tls = self.layers.as_ref().and_then(|layers| layers.tls.as_ref());
-        tls.is_none_or(|tls| tls.may_send())
+        tls.is_none_or(|tls| tls.can_send())
     }
 
     /// Whether bytes of the transport itself are to be written, given how many of output are.
-    pub(crate) fn has_own_bytes(&self, output_bytes: usize) -> bool {
+    pub(crate) fn has_transport_bytes(&self, output_bytes: usize) -> bool {
         self.layers.as_ref().is_some_and(|layers| {
             let tls = layers.tls.as_ref();
-            let websocket = layers.websocket.as_ref().filter(|_| tls.is_none_or(|tls| tls.may_send()));
+            let websocket = layers.websocket.as_ref().filter(|_| tls.is_none_or(|tls| tls.can_send()));
             tls.is_some_and(|tls| tls.has_output())
                 || websocket.is_some_and(|websocket| websocket.has_output(output_bytes))
         })
@@ -210,10 +210,10 @@ impl<'a> Transport<'a> {
     // Ending.
 
     /// Why the peer's half has ended, once; to be asked when all MQTT bytes before the end have been acted on.
-    pub(crate) fn take_ending(&mut self) -> Option<Ending> {
+    pub(crate) fn take_end_reason(&mut self) -> Option<EndReason> {
         let layers = self.layers.as_deref_mut()?;
         let failure = layers.tls.as_mut().and_then(|tls| tls.take_failure());
-        failure.map(Ending::Tls).or_else(|| layers.websocket.as_mut()?.take_ending().map(Ending::WebSocket))
+        failure.map(EndReason::Tls).or_else(|| layers.websocket.as_mut()?.take_end_reason().map(EndReason::WebSocket))
     }
 
     /// Has the transport's last word follow what is pending.
@@ -252,9 +252,9 @@ fn read_tls(
     scratch: &mut Scratch,
     buffer: &mut [u8],
     counters: &Counters,
-) -> io::Result<Option<Received>> {
+) -> io::Result<Option<ReadResult>> {
     if let Some(rest) = tls.rest(buffer) {
-        return Ok(Some(Received {
+        return Ok(Some(ReadResult {
             bytes: rest.plain_bytes,
             is_full: rest.has_more,
             has_ended: tls.has_ended() && rest.plain_bytes == 0,
@@ -265,10 +265,10 @@ fn read_tls(
     let Some(count) = read_once(stream, space)? else { return Ok(None) };
     counters.bytes_received.add(count as u64);
     if count == 0 {
-        return Ok(Some(Received { bytes: 0, is_full: false, has_ended: true }));
+        return Ok(Some(ReadResult { bytes: 0, is_full: false, has_ended: true }));
     }
     let arrival = tls.receive(scratch, count, buffer);
-    Ok(Some(Received {
+    Ok(Some(ReadResult {
         bytes: arrival.plain_bytes,
         is_full: arrival.has_more || count == space_bytes,
         has_ended: tls.has_ended() && arrival.plain_bytes == 0,
@@ -276,7 +276,7 @@ fn read_tls(
 }
 
 /// What a WebSocket, if there is one, puts in front of how much of the output.
-fn ahead_of(layers: Option<&mut Layers>, output_bytes: usize) -> (&[u8], usize) {
+fn websocket_prefix(layers: Option<&mut Layers>, output_bytes: usize) -> (&[u8], usize) {
     match layers.and_then(|layers| layers.websocket.as_deref_mut()) {
         Some(websocket) => websocket.next(output_bytes),
         None => (&[], output_bytes),
@@ -288,6 +288,6 @@ fn unframe(websocket: &mut WebSocket, bytes: &mut [u8], counters: &Counters) -> 
     let was_open = websocket.is_open();
     let left = websocket.receive(bytes);
     counters.websocket_handshakes.add(u64::from(!was_open && websocket.is_open()));
-    counters.websocket_pings_passed_over.add(websocket.take_pings_passed_over());
+    counters.websocket_pings_passed_over.add(websocket.take_skipped_pings());
     left
 }

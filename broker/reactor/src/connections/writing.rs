@@ -6,7 +6,7 @@ use mio::Interest;
 use tautwire_engine::{ConnectionId, Shard};
 use tautwire_session::Journal;
 
-use super::transport::Written;
+use super::transport::WriteResult;
 use super::{Connections, token_of};
 
 /// Writes to one connection in one turn.
@@ -37,21 +37,21 @@ impl Connections {
         for _ in 0..WRITES_MAX {
             match transport.write(shard.output(id).as_deref()) {
                 Ok(None) => break,
-                Ok(Some(Written { output_bytes, own_bytes })) => {
-                    shard.counters().bytes_sent.add(own_bytes as u64);
-                    if !shard.sent(id, output_bytes, self.now_ms) && !transport.has_own_bytes(0) {
+                Ok(Some(WriteResult { output_bytes, transport_bytes })) => {
+                    shard.counters().bytes_sent.add(transport_bytes as u64);
+                    if !shard.sent(id, output_bytes, self.now_ms) && !transport.has_transport_bytes(0) {
                         break;
                     }
                 }
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) => return self.stop_writing(shard, id, &error),
+                Err(error) => return self.handle_write_error(shard, id, &error),
             }
         }
         let output = shard.output(id).filter(|_| transport.takes_output());
         let output_bytes = output.map_or(0, |output| output.pending_bytes());
-        let has_more = output_bytes > 0 || transport.has_own_bytes(output_bytes);
+        let has_more = output_bytes > 0 || transport.has_transport_bytes(output_bytes);
         if let Some(socket) = self.sockets.get(id) {
-            socket.pace.answered();
+            socket.ack_detector.on_write();
         }
         if has_more {
             // Others are to have their turn.
@@ -64,18 +64,18 @@ impl Connections {
     }
 
     /// A write has failed, which may only mean that the socket is full.
-    fn stop_writing<J: Journal>(&mut self, shard: &mut Shard<J>, id: ConnectionId, error: &io::Error) {
+    fn handle_write_error<J: Journal>(&mut self, shard: &mut Shard<J>, id: ConnectionId, error: &io::Error) {
         let Some(socket) = self.sockets.get(id) else { return };
         if error.kind() != io::ErrorKind::WouldBlock {
             log::debug!("connection {} cannot be written to: {error}", id.index);
-            self.lose(shard, id);
+            self.handle_peer_close(shard, id);
             return;
         }
         shard.sent(id, 0, self.now_ms);
         socket.write_armed = true;
         let both = Interest::READABLE | Interest::WRITABLE;
         if socket.watched && self.registry.reregister(&mut socket.stream, token_of(id), both).is_err() {
-            self.lose(shard, id);
+            self.handle_peer_close(shard, id);
         }
     }
 }

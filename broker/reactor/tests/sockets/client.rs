@@ -11,7 +11,7 @@ use tautwire_protocol::{
     Connect, DecodeOptions, Delivery, OwnedPacket, Packet, PacketId, Properties, ProtocolVersion, PubAck, Publish, QoS,
     Subscribe, SubscriptionOptions, SubscriptionRequest, TopicFilter, TopicName, decode,
 };
-use tautwire_reactor::{Broker, Entrance, Listen};
+use tautwire_reactor::{AcceptOptions, Broker, ListenerConfig};
 use tautwire_router::RetainedLimits;
 use tautwire_session::AckLevel;
 
@@ -53,7 +53,7 @@ pub(crate) fn start(settings: Settings, threads: usize) -> Running {
         settings,
         retained,
         Arc::default(),
-        Entrance::open(&[Listen::plain(address, AckLevel::default())]),
+        AcceptOptions::open(&[ListenerConfig::plain(address, AckLevel::default())]),
         threads,
         None,
     );

@@ -1,10 +1,10 @@
 //! A whole broker on real sockets, in this process: bytes arrive intact and in order, whatever the network does to them.
 
 mod client;
+mod commands;
 mod ends;
 mod fan_out;
 mod large;
-mod orders;
 mod quickack;
 mod small;
 mod threads;

@@ -147,5 +147,5 @@ fn everybody_of_a_rush_is_let_in() {
 
 #[test]
 fn each_thread_tells_when_it_has_nothing_left_to_do() {
-    assert!(start(Settings::default(), 3).settle(PATIENCE));
+    assert!(start(Settings::default(), 3).wait_until_idle(PATIENCE));
 }

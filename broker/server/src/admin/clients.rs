@@ -2,7 +2,7 @@
 
 use tautwire_engine::{ClientDetail, ClientOrder, ClientSummary, ClientsQuery, DropEvent, PAGE_MAX, Rank};
 use tautwire_protocol::ProtocolVersion;
-use tautwire_reactor::AskError;
+use tautwire_reactor::QueryError;
 use tautwire_session::{SubscriptionRecord, session_name};
 
 use super::query::{Query, bad_request, decoded};
@@ -211,11 +211,11 @@ pub(super) fn ok(body: Fields) -> Response {
     Response::new(Status::OK, JSON, json)
 }
 
-pub(super) fn query_error(error: AskError) -> Response {
+pub(super) fn query_error(error: QueryError) -> Response {
     let (status, code) = match error {
-        AskError::Busy => (Status::SERVICE_UNAVAILABLE, "busy"),
-        AskError::Stopping => (Status::SERVICE_UNAVAILABLE, "stopping"),
-        AskError::Unanswered => (Status::INTERNAL, "unanswered"),
+        QueryError::Busy => (Status::SERVICE_UNAVAILABLE, "busy"),
+        QueryError::Stopping => (Status::SERVICE_UNAVAILABLE, "stopping"),
+        QueryError::Timeout => (Status::INTERNAL, "unanswered"),
     };
     Response::error(status, code, &error.to_string())
 }

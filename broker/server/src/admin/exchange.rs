@@ -13,14 +13,14 @@ use hyper::body::Incoming;
 use hyper::server::conn::http1::{Builder, Parts};
 use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
-use tautwire_tls::Server;
+use tautwire_tls::TlsServer;
 use tokio::net::TcpStream;
 use tokio::sync::{Semaphore, SemaphorePermit, watch};
 use tokio::time::{timeout, timeout_at};
 
 use super::caller::Caller;
 use super::connections::{Activity, HEAD_TIMEOUT, Phase};
-use super::request::{BODY_MAX_BYTES, FIELDS_MAX, HEAD_MAX_BYTES, Head, RequestBody, timed_out};
+use super::request::{BODY_MAX_BYTES, FIELDS_MAX, Head, REQUEST_HEAD_MAX_BYTES, RequestBody, timed_out};
 use super::response::{Body, Response, Status};
 use super::routes::{self, Class, Route};
 use super::transport::{Client, MonitoredStream, Stream, until};
@@ -86,7 +86,7 @@ pub(super) async fn serve(
     admin: Arc<Admin>,
     (tcp, peer): (TcpStream, SocketAddr),
     activity: Arc<Activity>,
-    tls: Option<Arc<Server>>,
+    tls: Option<Arc<TlsServer>>,
     stage: watch::Receiver<super::server::AcceptState>,
 ) {
     // An answer is one write as a rule, and what follows must not wait for its acknowledgement.
@@ -104,7 +104,7 @@ pub(super) async fn serve(
 }
 
 /// Performs the handshake, where there is one.
-async fn open(admin: &Admin, client: &Client, peer: SocketAddr, tls: Option<&Server>) -> Option<Stream> {
+async fn open(admin: &Admin, client: &Client, peer: SocketAddr, tls: Option<&TlsServer>) -> Option<Stream> {
     let Some(server) = tls else { return Some(client.plain()) };
     // An error here is a connection on which nothing comes.
     if client.begins_tls().await.ok()? {
@@ -134,7 +134,7 @@ impl ConnectionContext {
             .half_close(true)
             .title_case_headers(true)
             .max_headers(FIELDS_MAX)
-            .max_header_size(HEAD_MAX_BYTES)
+            .max_header_size(REQUEST_HEAD_MAX_BYTES)
             .max_buf_size(BUFFER_BYTES)
             // Times are kept by the phases of a connection.
             .header_read_timeout(None)
@@ -162,7 +162,7 @@ impl ConnectionContext {
         let bad_request = |message: &str| Some(Response::error(Status::BAD_REQUEST, "bad_request", message));
         let error = match ended {
             Some(Err(error)) if error.is_parse_too_large() && self.activity.was_replaced() => {
-                let message = format!("the head is larger than {HEAD_MAX_BYTES} bytes or {FIELDS_MAX} fields");
+                let message = format!("the head is larger than {REQUEST_HEAD_MAX_BYTES} bytes or {FIELDS_MAX} fields");
                 Some(Response::error(Status::HEAD_TOO_LARGE, "head_too_large", &message))
             }
             Some(Err(error)) if error.is_parse() && (self.activity.was_replaced() || error.is_parse_version_h2()) => {

@@ -83,7 +83,7 @@ pub(super) fn refused(error: &PublishError) -> Response {
         PublishError::Refused(reason, _) => of_reason(*reason),
         PublishError::Busy => (Status::SERVICE_UNAVAILABLE, "busy"),
         PublishError::Stopping => (Status::SERVICE_UNAVAILABLE, "stopping"),
-        PublishError::Unanswered => (Status::INTERNAL, "unanswered"),
+        PublishError::Timeout => (Status::INTERNAL, "unanswered"),
         PublishError::NotDurable => (Status::INTERNAL, "not_kept"),
         PublishError::RejectedByCluster => (Status::SERVICE_UNAVAILABLE, "not_stored"),
     };

@@ -148,7 +148,7 @@ fn push_histogram(text: &mut String, name: &str, meaning: &str, series: &[(&str,
         };
         for doublings in BOUND_DOUBLINGS {
             let bound_s = (1_u64 << doublings) as f64 / 1e6;
-            let _ = writeln!(text, "{name}_bucket{{{before}le=\"{bound_s}\"}} {}", durations.below(doublings));
+            let _ = writeln!(text, "{name}_bucket{{{before}le=\"{bound_s}\"}} {}", durations.count_below(doublings));
         }
         let count = durations.count();
         let _ = writeln!(text, "{name}_bucket{{{before}le=\"+Inf\"}} {count}");

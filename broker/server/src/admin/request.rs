@@ -13,7 +13,7 @@ use super::login::COOKIE;
 use super::response::{Response, Status};
 
 /// Request line and header fields.
-pub(super) const HEAD_MAX_BYTES: usize = 8 * 1024;
+pub(super) const REQUEST_HEAD_MAX_BYTES: usize = 8 * 1024;
 /// Header fields.
 pub(super) const FIELDS_MAX: usize = 64;
 /// Cookies of one name that are looked at: another page of the same host may have left one.

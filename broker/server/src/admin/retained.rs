@@ -49,7 +49,7 @@ pub(super) fn show(call: &mut RequestContext<'_, '_>) -> Result<Response, Respon
         }
     };
     let contracts = admin.control.contracts();
-    let fields = to_fields(&contracts, &topic, &Body::Hot(message.clone()));
+    let fields = to_fields(&contracts, &topic, &Body::Loaded(message.clone()));
     let payload = message.payload();
     if payload.len() > SHOWN_MAX_BYTES {
         let why = format!("the payload has {} bytes, and up to {SHOWN_MAX_BYTES} are shown", payload.len());
@@ -113,7 +113,7 @@ pub(super) fn filter(text: &str) -> Result<Box<str>, Response> {
 
 /// What is told of a message without its payload. The Content Type of a message that is on disk is not known here.
 fn to_fields(contracts: &Catalogue, topic: &str, body: &Body) -> Fields {
-    let content_type = body.hot().and_then(|message| content_type(message.as_ref().properties).map(str::to_owned));
+    let content_type = body.loaded().and_then(|message| content_type(message.as_ref().properties).map(str::to_owned));
     Fields::default()
         .with("topic", topic)
         .with("qos", body.qos().as_u8())

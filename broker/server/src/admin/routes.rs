@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tautwire_reactor::Patience;
+use tautwire_reactor::QueryDeadline;
 
 use super::caller::Caller;
 use super::request::{Head, RequestBody, time_left};
@@ -50,8 +50,8 @@ impl<'c> RequestContext<'c, '_> {
     }
 
     /// How long an answer of the shards is waited for: no longer than the client does.
-    pub(super) fn patience(&self) -> Patience<'_> {
-        Patience::of(self.client, self.received.deadline)
+    pub(super) fn patience(&self) -> QueryDeadline<'_> {
+        QueryDeadline::of(self.client, self.received.deadline)
     }
 
     /// Until the answer is to be there.

@@ -11,7 +11,7 @@ use std::task::Poll;
 use std::thread;
 use std::time::Duration;
 
-use tautwire_tls::Server;
+use tautwire_tls::TlsServer;
 use tokio::net::TcpStream;
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::watch;
@@ -46,13 +46,13 @@ struct AdminListener {
 pub(super) struct AcceptState {
     is_closed: bool,
     /// Where it speaks TLS.
-    tls: Option<Arc<Server>>,
+    tls: Option<Arc<TlsServer>>,
 }
 
 /// A change that has been prepared, and cannot fail any more.
 pub(crate) enum ListenerChange {
     Closed,
-    Same(AdminAddress, Option<Arc<Server>>),
+    Same(AdminAddress, Option<Arc<TlsServer>>),
     Other(PendingListener),
 }
 
@@ -75,7 +75,7 @@ impl AdminServer {
     pub(crate) fn prepare(
         &self,
         address: Option<AdminAddress>,
-        tls: Option<Arc<Server>>,
+        tls: Option<Arc<TlsServer>>,
     ) -> Result<ListenerChange, String> {
         let Some(address) = address else { return Ok(ListenerChange::Closed) };
         let held = self.listener().as_ref().map(|listener| (listener.address.socket, listener.bound));
@@ -140,7 +140,7 @@ impl AdminListener {
 }
 
 /// Binds the address, and starts its thread.
-fn open(address: AdminAddress, tls: Option<Arc<Server>>) -> io::Result<PendingListener> {
+fn open(address: AdminAddress, tls: Option<Arc<TlsServer>>) -> io::Result<PendingListener> {
     let listener = TcpListener::bind(address.socket)?;
     listener.set_nonblocking(true)?;
     let bound = listener.local_addr()?;

@@ -140,7 +140,7 @@ fn not_accepted(outcome: Proposed) -> Response {
             let why = "this node cannot make a revision now: it is not one of its cluster, or another change is under way; try again";
             Response::error(Status::SERVICE_UNAVAILABLE, "configuration_unavailable", why)
         }
-        Proposed::Unanswered => {
+        Proposed::Timeout => {
             let why = "the NATS servers have not answered in time: the change may hold yet; look at the configuration";
             Response::error(Status::SERVICE_UNAVAILABLE, "configuration_unanswered", why)
         }

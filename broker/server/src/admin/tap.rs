@@ -10,7 +10,7 @@ use hyper::body::Bytes;
 use tautwire_contracts::Catalogue;
 use tautwire_engine::{Tap, TappedMessage};
 use tautwire_message::{MessageId, MessageRef};
-use tautwire_reactor::Watching;
+use tautwire_reactor::TapGuard;
 use tokio::runtime::Handle;
 use tokio::sync::mpsc::{Receiver, Sender, channel};
 use tokio::time::timeout_at;
@@ -103,7 +103,7 @@ impl Stream {
     /// Writes what comes until the end.
     async fn run(
         &mut self,
-        watching: Watching,
+        watching: TapGuard,
         mut messages: Receiver<TappedMessage>,
         end: Instant,
     ) -> Result<(), ClientDisconnected> {

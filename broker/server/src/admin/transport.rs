@@ -8,8 +8,8 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use tautwire_reactor::Asker;
-use tautwire_tls::Server;
+use tautwire_reactor::QueryClient;
+use tautwire_tls::TlsServer;
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt as _, ReadBuf};
 use tokio::net::TcpStream;
 use tokio::time::{Sleep, sleep, timeout};
@@ -64,7 +64,7 @@ impl Client {
     ///
     /// # Errors
     /// The handshake fails.
-    pub(super) async fn accept_tls(&self, server: &Server) -> io::Result<Stream> {
+    pub(super) async fn accept_tls(&self, server: &TlsServer) -> io::Result<Stream> {
         let socket = Socket { tcp: self.0.clone(), stalled: None };
         let stream = TlsAcceptor::from(server.config()).accept(socket).await?;
         Ok(Stream::Tls(Box::new(stream)))
@@ -96,7 +96,7 @@ impl Client {
     }
 }
 
-impl Asker for Client {
+impl QueryClient for Client {
     fn is_there(&self) -> bool {
         !self.is_disconnected()
     }

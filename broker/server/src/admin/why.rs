@@ -7,8 +7,8 @@ use tautwire_engine::{
 use tautwire_identity::BanTarget;
 use tautwire_protocol::{MAX_PACKET_SIZE_BYTES, QoS, RetainHandling, TopicName};
 use tautwire_reactor::counted;
-use tautwire_router::TURNS_MAX;
-use tautwire_session::parts_of_name;
+use tautwire_router::DISPATCHES_MAX;
+use tautwire_session::split_session_name;
 
 use super::clients::{ClientSelector, drop_event, ok, query_error};
 use super::query::bad_request;
@@ -52,13 +52,13 @@ pub(super) fn answer(call: &mut RequestContext<'_, '_>) -> Result<Response, Resp
     let mut outcome = explained.outcome;
     let mut told: Vec<FindingText> = explained.findings.iter().map(words).collect();
     if is_banned(call, &name)? {
-        told.push(banned("banned", parts_of_name(&name).1));
+        told.push(banned("banned", split_session_name(&name).1));
     }
     if let Some(publisher) = publisher.filter(|publisher| *publisher != name)
         && is_banned(call, &publisher)?
     {
         outcome = DeliveryOutcome::DoesNotArrive;
-        told.insert(0, banned("publisher_banned", parts_of_name(&publisher).1));
+        told.insert(0, banned("publisher_banned", split_session_name(&publisher).1));
     }
     if call.admin.reloader.node().is_some_and(|node| node.is_draining()) {
         told.push(FindingText {
@@ -82,7 +82,7 @@ fn is_banned(call: &RequestContext<'_, '_>, name: &str) -> Result<bool, Response
         return Ok(false);
     }
     let refuses = |who: &BanTarget| authenticator.bans().is_banned(who, authenticator.now());
-    if refuses(&BanTarget::ClientId(parts_of_name(name).1.into())) {
+    if refuses(&BanTarget::ClientId(split_session_name(name).1.into())) {
         return Ok(true);
     }
     let session = call.admin.control.client(name, call.patience()).map_err(query_error)?;
@@ -350,7 +350,7 @@ fn describe_turns(filter: &str, own: Option<(usize, u64)>, others: Option<&Other
     let at = |ms: u64| UtcTime::from_unix(ms / 1_000, 0).to_rfc3339();
     let own = own.map(|(count, last_ms)| format!("{count} for this client, the last at {}", at(last_ms)));
     let others = others.map(|OtherTurns { count, last_ms, name, .. }| {
-        let who = match name.as_deref().map(parts_of_name) {
+        let who = match name.as_deref().map(split_session_name) {
             None => String::new(),
             Some((None, client_id)) => format!(" for {client_id}"),
             Some((Some(mount_point), client_id)) => format!(" for {client_id} behind {mount_point}"),
@@ -359,7 +359,7 @@ fn describe_turns(filter: &str, own: Option<(usize, u64)>, others: Option<&Other
     });
     match [own, others].into_iter().flatten().reduce(|own, others| format!("{own}; {others}")) {
         Some(told) => format!("the last messages of {filter} on this topic: {told}"),
-        None => format!("none of the last {TURNS_MAX} messages of {filter} was on this topic"),
+        None => format!("none of the last {DISPATCHES_MAX} messages of {filter} was on this topic"),
     }
 }
 

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant;
 
-use tautwire_reactor::{ClusterMail, ClusterSeat};
+use tautwire_reactor::{ClusterOptions, ClusterSender};
 
 use super::{DrainError, Proposed, SharedConfigStatus};
 use crate::config::Config;
@@ -46,11 +46,11 @@ impl Node {
         match *plan {}
     }
 
-    pub(crate) fn seat(&self) -> ClusterSeat {
+    pub(crate) fn seat(&self) -> ClusterOptions {
         match *self {}
     }
 
-    pub(crate) fn begin(&self, _: ClusterMail) -> Result<(), String> {
+    pub(crate) fn begin(&self, _: ClusterSender) -> Result<(), String> {
         match *self {}
     }
 

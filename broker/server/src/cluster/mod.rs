@@ -51,7 +51,7 @@ pub(crate) enum Proposed {
     /// This node cannot propose anything now: it has no life, or another proposal of it is under way.
     Unavailable,
     /// Nothing has been heard of it in time. It may hold yet.
-    Unanswered,
+    Timeout,
 }
 
 /// How it is with what the cluster shares.

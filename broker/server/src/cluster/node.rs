@@ -10,7 +10,7 @@ use tautwire_cluster::names::Seed;
 use tautwire_cluster::{PeerCommandOutcome, ProposalOutcome};
 use tautwire_engine::ClusterSettings;
 use tautwire_nats::{Command, Refused, check, found};
-use tautwire_reactor::{ClusterMail, ClusterSeat};
+use tautwire_reactor::{ClusterOptions, ClusterSender};
 
 use super::DrainError;
 use super::node_directory::NodeDirectory;
@@ -93,16 +93,16 @@ impl Node {
     }
 
     /// What the broker is started with.
-    pub(crate) fn seat(&self) -> ClusterSeat {
+    pub(crate) fn seat(&self) -> ClusterOptions {
         let settings = ClusterSettings { node_name: self.name.clone(), ..ClusterSettings::default() };
-        ClusterSeat { seed: self.seed, settings, thread: self.relay.clone() }
+        ClusterOptions { seed: self.seed, settings, thread: self.relay.clone() }
     }
 
     /// The broker runs: the node's first life begins.
     ///
     /// # Errors
     /// The system gives no thread.
-    pub(crate) fn begin(&self, mail: ClusterMail) -> Result<(), String> {
+    pub(crate) fn begin(&self, mail: ClusterSender) -> Result<(), String> {
         self.relay.connect(mail);
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         if let State::Ready(lives) = std::mem::replace(&mut *state, State::Over) {
@@ -163,7 +163,7 @@ impl Node {
                 Ok(ProposalOutcome::Overtaken(_)) => Proposed::Overtaken,
                 Ok(ProposalOutcome::TooLarge) => Proposed::TooLarge,
                 Ok(ProposalOutcome::Unavailable) => Proposed::Unavailable,
-                Err(_) => Proposed::Unanswered,
+                Err(_) => Proposed::Timeout,
             },
             Err(Refused::TooLarge(_)) => Proposed::TooLarge,
             Err(Refused::Full(_) | Refused::Over(_)) => Proposed::Unavailable,

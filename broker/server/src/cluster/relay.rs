@@ -13,7 +13,7 @@ use tautwire_cluster::names::{ClientKey, Seed};
 use tautwire_cluster::{Decision, PeerCommandOutcome, Status, subject};
 use tautwire_engine::{ClusterEvent, ClusterRequest, home_of};
 use tautwire_nats::{Broker, Command, ConnectionStatus, EndReason, Handle, Refused};
-use tautwire_reactor::{ClusterMail, ClusterThread};
+use tautwire_reactor::{ClusterSender, ClusterThread};
 use tautwire_router::ShardIndex;
 
 use super::proposals::Proposals;
@@ -31,7 +31,7 @@ const ENDED_MAX: usize = 4;
 /// Hands on what shards ask and what the cluster decides, over all lives of the node.
 pub(super) struct Relay {
     seed: Seed,
-    mail: OnceLock<ClusterMail>,
+    mail: OnceLock<ClusterSender>,
     /// The way to the life that goes on.
     life: RwLock<Option<Handle>>,
     /// By shard: commands that go before all that it asks next.
@@ -85,7 +85,7 @@ impl Relay {
     }
 
     /// From now on shards can be told something.
-    pub(super) fn connect(&self, mail: ClusterMail) {
+    pub(super) fn connect(&self, mail: ClusterSender) {
         let _ = self.mail.set(mail);
     }
 

@@ -12,7 +12,7 @@ use tautwire_identity::{
     VerifiedPasswords,
 };
 use tautwire_protocol::{ConnectReason, ProtocolVersion};
-use tautwire_reactor::{Doorkeeper, Ticket};
+use tautwire_reactor::{AuthResponder, Authenticator};
 
 use super::ban_file::{self, BanFile};
 use super::chains::{AuthChains, SharedAuthState};
@@ -276,7 +276,7 @@ impl ChainAuthenticator {
 /// A client of a listener, of which it is found out who it is.
 struct PendingAuth {
     listener: Arc<str>,
-    ticket: Ticket,
+    ticket: AuthResponder,
 }
 
 impl AuthCallback for PendingAuth {
@@ -287,7 +287,7 @@ impl AuthCallback for PendingAuth {
     fn complete(self: Box<Self>, step: AuthStep) {
         // Of work that has been run, nothing is left.
         if let Ok(verdict) = verdict(&self.listener, step) {
-            self.ticket.decide(verdict);
+            self.ticket.send_auth_decision(verdict);
         }
     }
 }
@@ -298,8 +298,8 @@ impl fmt::Debug for ChainAuthenticator {
     }
 }
 
-impl Doorkeeper for ChainAuthenticator {
-    fn lets_in(&self, address: IpAddr) -> bool {
+impl Authenticator for ChainAuthenticator {
+    fn accepts_address(&self, address: IpAddr) -> bool {
         !self.bans.has_address(address, self.now())
     }
 
@@ -307,7 +307,7 @@ impl Doorkeeper for ChainAuthenticator {
         self.tally.progress().clone()
     }
 
-    fn ask(&self, origin: &ConnectionOrigin, question: AuthRequest, ticket: Ticket) -> Option<AuthDecision> {
+    fn ask(&self, origin: &ConnectionOrigin, question: AuthRequest, ticket: AuthResponder) -> Option<AuthDecision> {
         let now = self.now();
         let listener = origin.listener().clone();
         let step = match question {

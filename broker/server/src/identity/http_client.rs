@@ -20,7 +20,7 @@ const IDLE_MAX: usize = 32;
 /// How long a connection is kept.
 const IDLE_AGE: Duration = Duration::from_secs(30);
 /// Longest head of an answer.
-const HEAD_MAX_BYTES: usize = 16 << 10;
+const REQUEST_HEAD_MAX_BYTES: usize = 16 << 10;
 
 /// HTTP as it is: connections, TLS, deadlines. No proxies, no redirections, no cookies.
 #[derive(Debug)]
@@ -63,7 +63,7 @@ impl UreqClient {
             .max_redirects_will_error(false)
             .http_status_as_error(false)
             .user_agent(concat!("tautwire/", env!("CARGO_PKG_VERSION")))
-            .max_response_header_size(HEAD_MAX_BYTES)
+            .max_response_header_size(REQUEST_HEAD_MAX_BYTES)
             .max_idle_connections(IDLE_MAX)
             .max_idle_connections_per_host(IDLE_PER_HOST_MAX)
             .max_idle_age(IDLE_AGE)

@@ -22,7 +22,9 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use tautwire_access::Policy;
 use tautwire_contracts::Catalogue;
-use tautwire_reactor::{Broker, DataDirectory, DataLock, Doorkeeper, Entrance, OnDamage, Place, StartError, counted};
+use tautwire_reactor::{
+    AcceptOptions, Authenticator, Broker, DataDirectory, DataLock, ListenAddress, OnDamage, StartError, counted,
+};
 
 use crate::admin::{Admin, AdminServer, Credentials, CurrentCredentials};
 use crate::cluster::{Node, Plan as ClusterPlan};
@@ -144,7 +146,7 @@ fn read_contracts(folder: &Path) -> Result<Catalogue, Vec<String>> {
 /// `listening on ws://ADDRESS:PORT/PATH` or `listening on http://ADDRESS:PORT` and the like on standard output says that it is ready, one
 /// for each address.
 pub(crate) fn run(source: Source, mut config: Config, mut prepared: LoadedConfig, on_damage: OnDamage) -> ExitCode {
-    tautwire_reactor::keep_large_apart();
+    tautwire_reactor::set_mmap_threshold();
     // As early as may be: the log of the start is sent, too.
     let telemetry = Arc::new(Telemetry::new());
     telemetry.adopt(prepared.telemetry.take());
@@ -202,8 +204,8 @@ pub(crate) fn run(source: Source, mut config: Config, mut prepared: LoadedConfig
     let example = plain.filter_map(|(listener, address)| QuickStart::of(listener, address)).next();
     // Starting is over when each thread has made its first turn, which publishes the `$SYS` topics; whoever looks at the memory after being
     // told where the broker listens does not see what that took.
-    broker.settle(SETTLE);
-    tautwire_reactor::forget_code();
+    broker.wait_until_idle(SETTLE);
+    tautwire_reactor::release_code_pages();
     if announce(&addresses, example).is_err() {
         log::warn!("standard output is closed: nobody was told where the broker listens");
     }
@@ -284,7 +286,7 @@ fn start(
         AccessControl { authenticator: authenticator.clone(), asks, policy, user: prepared.user, node: node.clone() };
     let broker = start_broker(config, contracts, doors, &prepared.tls, data).map_err(|error| error.to_string())?;
     if let Some(node) = &node {
-        node.begin(broker.control().cluster_mail())?;
+        node.begin(broker.control().cluster_sender())?;
     }
     let control = broker.control();
     crate::log::count_losses(&control);
@@ -360,19 +362,27 @@ fn start_broker(
     let threads = threads(config);
     loop {
         let (engine, retained) = settings::of(config);
-        let listens = settings::listens(config, &config.listeners(), tls);
+        let listener_configs = settings::listener_configs(config, &config.listeners(), tls);
         let tls_handshakes = config.limits.tls_handshakes;
         let AccessControl { authenticator, asks, policy, user, node } = doors.clone();
-        let arrivals = settings::arrivals(&config.limits);
-        let doorkeeper: Option<Arc<dyn Doorkeeper>> = Some(authenticator);
-        let sockets: Vec<&Path> = listens.iter().filter_map(|listen| listen.place.path()).collect();
-        let once_bound = || user.as_ref().map_or(Ok(()), |user| user.assume(&sockets));
-        let open = Entrance::open(&listens);
+        let accept_rate = settings::accept_rate(&config.limits);
+        let authenticator: Option<Arc<dyn Authenticator>> = Some(authenticator);
+        let sockets: Vec<&Path> = listener_configs.iter().filter_map(|listen| listen.place.path()).collect();
+        let on_bound = || user.as_ref().map_or(Ok(()), |user| user.assume(&sockets));
+        let open = AcceptOptions::open(&listener_configs);
         let cluster = node.map(|node| node.seat());
-        let entrance =
-            Entrance { once_bound: &once_bound, tls_handshakes, doorkeeper, asks, policy, arrivals, cluster, ..open };
+        let entrance = AcceptOptions {
+            on_bound: &on_bound,
+            tls_handshakes,
+            authenticator,
+            asks,
+            policy,
+            accept_rate,
+            cluster,
+            ..open
+        };
         match Broker::start(engine, retained, contracts.clone(), entrance, threads, data) {
-            Err(StartError::Listen(Place::Network(address), error))
+            Err(StartError::ListenerConfig(ListenAddress::Network(address), error))
                 if error.kind() == io::ErrorKind::AddrInUse && config.listen.give_up(address) =>
             {
                 log::warn!(

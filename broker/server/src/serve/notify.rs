@@ -96,7 +96,7 @@ pub(crate) fn watch(control: Control) {
     let run = move || {
         loop {
             let began = Instant::now();
-            if control.answers(half) {
+            if control.is_responsive(half) {
                 send("WATCHDOG=1");
             } else {
                 log::error!(

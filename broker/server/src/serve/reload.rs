@@ -11,7 +11,7 @@ use tautwire_access::Policy;
 use tautwire_contracts::Catalogue;
 use tautwire_engine::{ClientCheck, ClientInfo, RecheckOutcome};
 use tautwire_identity::{Ban, BanTarget};
-use tautwire_reactor::{Change, Control, Place, StartError, counted};
+use tautwire_reactor::{ConfigChange, Control, ListenAddress, StartError, counted};
 
 use super::notify;
 use super::tls::{CertificateInfo, PreparedTls, TlsServers};
@@ -245,7 +245,7 @@ impl Reloader {
     pub(crate) fn enforce_bans(&self) {
         // A reload that has not seen the ban may be about to say that nobody need be asked.
         let _alone = self.running();
-        self.control.review_clients(self.known(self.authenticator.chains()));
+        self.control.recheck_clients(self.known(self.authenticator.chains()));
     }
 
     /// From now on bans by rule are enforced on those who are connected, too, and written down where bans are kept.
@@ -362,8 +362,8 @@ impl Reloader {
     ) -> Result<(StoreLocation, ReloadReport), Vec<String>> {
         let ready = self.prepare(running, read, &shared.parts)?;
         let mut reloaded = ready.compared_with(running);
-        let listens = settings::listens(&ready.config, &ready.listeners, &ready.tls.servers);
-        let listeners = self.control.prepare_listeners(&listens, settings::arrivals(&ready.config.limits));
+        let listener_configs = settings::listener_configs(&ready.config, &ready.listeners, &ready.tls.servers);
+        let listeners = self.control.prepare_listeners(&listener_configs, settings::accept_rate(&ready.config.limits));
         let listeners = listeners.map_err(|error| vec![not_bound(running, &error)])?;
         let workers = self.authenticator.workers_for(&ready.chains).map_err(|error| vec![error])?;
         let moved = running.audit.file != ready.config.audit.file;
@@ -409,7 +409,7 @@ impl Reloader {
             node.adopt(plan);
         }
         let tracer = self.telemetry.tracer();
-        self.control.adopt(Change {
+        self.control.adopt(ConfigChange {
             listeners,
             settings,
             retained,
@@ -425,7 +425,7 @@ impl Reloader {
                 next.review(known);
             }),
             // After the rules: who is let in by it is held to them. Who was let in before by what does not hold any more is looked at again.
-            and: Box::new(move || {
+            on_apply: Box::new(move || {
                 authenticator.adopt(chains, workers);
                 adopt_certificates();
             }),
@@ -527,7 +527,7 @@ fn not_bound(running: &Config, error: &StartError) -> String {
         running.listeners().iter().any(|held| held.address.socket().is_some_and(|held| held.port() == address.port()))
     };
     match error {
-        StartError::Listen(Place::Network(address), cause)
+        StartError::ListenerConfig(ListenAddress::Network(address), cause)
             if cause.kind() == io::ErrorKind::AddrInUse && has_port(address) =>
         {
             format!(

@@ -3,9 +3,9 @@
 use std::num::{NonZeroU16, NonZeroU32};
 
 use tautwire_engine::{Acks, ListenerOverrides, SESSION_QUEUE_BYTES, Settings, SlowConsumers};
-use tautwire_reactor::{ArrivalLimits, ConnectRate, Listen, Place};
+use tautwire_reactor::{AcceptLimits, ConnectRate, ListenAddress, ListenerConfig};
 use tautwire_router::RetainedLimits;
-use tautwire_websocket::{FrameLimits, Origins, Path, Rules};
+use tautwire_websocket::{FrameLimits, Origins, Path, WebSocketConfig};
 
 use super::memory::MemoryPlan;
 use super::tls::TlsServers;
@@ -150,8 +150,8 @@ pub(crate) fn disk_limit(config: &Config) -> Option<u64> {
 }
 
 /// How many may come from one address, and how fast.
-pub(crate) fn arrivals(limits: &LimitsConfig) -> ArrivalLimits {
-    ArrivalLimits {
+pub(crate) fn accept_rate(limits: &LimitsConfig) -> AcceptLimits {
+    AcceptLimits {
         connections_per_address: Some(limits.connections_per_address).filter(|max| *max > 0),
         rate: ConnectRate::new(limits.connect_rate, limits.connect_burst),
         rate_per_address: ConnectRate::new(limits.connect_rate_per_address, limits.connect_burst_per_address),
@@ -159,9 +159,9 @@ pub(crate) fn arrivals(limits: &LimitsConfig) -> ArrivalLimits {
 }
 
 /// The same by one listener.
-fn accept_rate_per_address(limits: &ListenerLimits) -> ArrivalLimits {
+fn accept_rate_per_address(limits: &ListenerLimits) -> AcceptLimits {
     let rate = |per_s: Option<u32>, burst: Option<u32>| ConnectRate::new(per_s?, burst.unwrap_or(0));
-    ArrivalLimits {
+    AcceptLimits {
         connections_per_address: limits.connections_per_address,
         rate: rate(limits.connect_rate, limits.connect_burst),
         rate_per_address: rate(limits.connect_rate_per_address, limits.connect_burst_per_address),
@@ -169,19 +169,19 @@ fn accept_rate_per_address(limits: &ListenerLimits) -> ArrivalLimits {
 }
 
 /// Where to listen, and by which rules.
-pub(crate) fn listens(config: &Config, listeners: &[Listener], tls: &TlsServers) -> Vec<Listen> {
+pub(crate) fn listener_configs(config: &Config, listeners: &[Listener], tls: &TlsServers) -> Vec<ListenerConfig> {
     let limits = FrameLimits {
         frame_bytes: config.limits.websocket_frame_bytes,
         message_bytes: config.limits.websocket_message_bytes,
     };
     let origins = Origins::new(config.websocket.origins.clone());
     let listen = |listener: &Listener| {
-        let rules = |path: &Path| Rules { path: path.clone(), origins: origins.clone(), limits };
-        Listen {
+        let rules = |path: &Path| WebSocketConfig { path: path.clone(), origins: origins.clone(), limits };
+        ListenerConfig {
             name: listener.name.as_str().into(),
             place: match &listener.address.place {
-                listen::ListenEndpoint::Network(socket) => Place::Network(*socket),
-                listen::ListenEndpoint::Unix(path) => Place::Unix { path: path.clone(), mode: listener.mode },
+                listen::ListenEndpoint::Network(socket) => ListenAddress::Network(*socket),
+                listen::ListenEndpoint::Unix(path) => ListenAddress::Unix { path: path.clone(), mode: listener.mode },
             },
             proxies: listener.proxies.as_ref().map(|networks| networks.get().into()),
             proxy_requirements: listener.proxy_requirements,
@@ -189,7 +189,7 @@ pub(crate) fn listens(config: &Config, listeners: &[Listener], tls: &TlsServers)
             websocket: listener.address.websocket.as_ref().map(rules),
             ack_level: listener.ack,
             connections_max: listener.connections,
-            arrivals: accept_rate_per_address(&listener.limits),
+            accept_rate: accept_rate_per_address(&listener.limits),
             offer: ListenerOverrides {
                 receive_maximum: listener.mqtt.receive_maximum.and_then(NonZeroU16::new),
                 maximum_packet_size_bytes: listener.mqtt.maximum_packet_size.and_then(NonZeroU32::new),

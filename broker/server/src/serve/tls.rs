@@ -6,7 +6,7 @@ use std::sync::Arc;
 use rustls_pki_types::CertificateDer;
 use rustls_pki_types::pem::PemObject as _;
 use tautwire_identity::CertificateFields;
-use tautwire_tls::{Identity, Material, Pem, Prepared, Protocol, Server};
+use tautwire_tls::{Identity, Pem, PreparedConfig, Protocol, TlsServer, TlsServerConfig};
 
 use crate::certificates;
 use crate::config::Config;
@@ -19,14 +19,14 @@ const FILE_MAX_BYTES: usize = 64 << 20;
 
 /// What serves TLS. Listeners, and the admin API, with the same keys share a server, and so the tickets by which clients resume their sessions.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct TlsServers(Vec<TlsServer>);
+pub(crate) struct TlsServers(Vec<ConfiguredServer>);
 
 /// One server, and what it is made of.
 #[derive(Debug, Clone)]
-struct TlsServer {
+struct ConfiguredServer {
     keys: TlsConfig,
     protocol: Protocol,
-    server: Arc<Server>,
+    server: Arc<TlsServer>,
     certificates: Arc<[CertificateInfo]>,
 }
 
@@ -63,7 +63,7 @@ impl TlsServers {
     }
 
     /// What serves this listener, where it speaks TLS.
-    pub(crate) fn of(&self, listener: &Listener) -> Option<Arc<Server>> {
+    pub(crate) fn of(&self, listener: &Listener) -> Option<Arc<TlsServer>> {
         self.find_server(listener).map(|find_server| find_server.server.clone())
     }
 
@@ -73,7 +73,7 @@ impl TlsServers {
     }
 
     /// What serves the admin API of this configuration, where it speaks TLS.
-    pub(crate) fn admin_server(&self, config: &Config) -> Option<Arc<Server>> {
+    pub(crate) fn admin_server(&self, config: &Config) -> Option<Arc<TlsServer>> {
         self.find_admin_server(config).map(|find_server| find_server.server.clone())
     }
 
@@ -82,16 +82,16 @@ impl TlsServers {
         self.find_admin_server(config).map(|find_server| find_server.certificates.clone())
     }
 
-    fn find_admin_server(&self, config: &Config) -> Option<&TlsServer> {
+    fn find_admin_server(&self, config: &Config) -> Option<&ConfiguredServer> {
         config.admin.listen.0.filter(|address| address.is_tls)?;
         self.find(Protocol::Http, &config.admin_tls())
     }
 
-    fn find_server(&self, listener: &Listener) -> Option<&TlsServer> {
+    fn find_server(&self, listener: &Listener) -> Option<&ConfiguredServer> {
         self.find(protocol(listener), &listener.tls).filter(|_| listener.address.is_tls)
     }
 
-    fn find(&self, protocol: Protocol, keys: &TlsConfig) -> Option<&TlsServer> {
+    fn find(&self, protocol: Protocol, keys: &TlsConfig) -> Option<&ConfiguredServer> {
         self.0.iter().find(|find_server| find_server.protocol == protocol && find_server.keys == *keys)
     }
 
@@ -118,9 +118,9 @@ impl TlsServers {
                     changed.push((server.clone(), server.prepare(material).map_err(|error| error.to_string())?));
                     server
                 }
-                None => Server::new(material, protocol).map(Arc::new).map_err(|error| error.to_string())?,
+                None => TlsServer::new(material, protocol).map(Arc::new).map_err(|error| error.to_string())?,
             };
-            servers.0.push(TlsServer { keys, protocol, server, certificates });
+            servers.0.push(ConfiguredServer { keys, protocol, server, certificates });
         }
         Ok(PreparedTls { servers, changed })
     }
@@ -130,7 +130,7 @@ impl TlsServers {
 pub(crate) struct PreparedTls {
     /// What is to serve the listeners.
     pub(crate) servers: TlsServers,
-    changed: Vec<(Arc<Server>, Prepared)>,
+    changed: Vec<(Arc<TlsServer>, PreparedConfig)>,
 }
 
 impl PreparedTls {
@@ -153,9 +153,9 @@ fn protocol(listener: &Listener) -> Protocol {
     if listener.address.websocket.is_some() { Protocol::Http } else { Protocol::Mqtt }
 }
 
-fn read(tls: &TlsConfig) -> Result<Material, String> {
+fn read(tls: &TlsConfig) -> Result<TlsServerConfig, String> {
     let identities = tls.certificate.iter().zip(tls.key.iter());
-    Ok(Material {
+    Ok(TlsServerConfig {
         identities: identities
             .map(|(chain, key)| Ok(Identity { chain: pem(chain)?, key: pem(key)? }))
             .collect::<Result<_, String>>()?,

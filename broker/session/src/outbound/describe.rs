@@ -18,11 +18,11 @@ impl Outbound {
         for (id, slot) in aside.chain(window) {
             let Some(id) = id.filter(|_| !matches!(slot, Slot::Free)) else { continue };
             if next != Some(id) {
-                visit(&Change::GoOnWith(id), None);
+                visit(&Change::NextPacketId(id), None);
             }
             match slot {
                 Slot::Unacknowledged(delivery) => visit(&Change::Started(delivery.clone()), Some(id)),
-                Slot::Released => visit(&Change::Awaited(id), Some(id)),
+                Slot::Released => visit(&Change::AwaitingPubComp(id), Some(id)),
                 Slot::Free => {}
             }
             next = PacketId::new(id.get().wrapping_add(1).max(1));
@@ -31,7 +31,7 @@ impl Outbound {
     }
 
     /// Identifiers go on with `id`. What is in the window is older, and set aside.
-    pub(crate) fn go_on_with(&mut self, id: PacketId) {
+    pub(crate) fn set_next_packet_id(&mut self, id: PacketId) {
         while !self.window.is_empty() {
             self.set_front_aside();
         }
@@ -40,7 +40,7 @@ impl Outbound {
     }
 
     /// PUBREL has been sent for the next identifier.
-    pub(crate) fn await_complete(&mut self, id: PacketId) {
+    pub(crate) fn add_awaiting_pubcomp(&mut self, id: PacketId) {
         debug_assert_eq!(self.next_packet_id(), Some(id));
         let Some(at) = self.next_free() else { return };
         if self.window.is_empty() {

@@ -30,7 +30,7 @@ impl Outbound {
 
     /// A message that has been sent is redispatched while its client is connected: it is not to be redispatched again. Not a
     /// [`crate::Change`]: after a crash it may be, and so arrive once more than it had to.
-    pub fn unshare(&mut self, id: PacketId) {
+    pub fn clear_share(&mut self, id: PacketId) {
         if let Some(Slot::Unacknowledged(delivery)) = self.slot_mut(id) {
             delivery.share = None;
         }

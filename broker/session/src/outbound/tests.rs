@@ -1,5 +1,5 @@
 use super::*;
-use tautwire_message::{Cold, MessageId, MessageRef, Shelf, Slot};
+use tautwire_message::{MessageId, MessageRef, SpillAccount, SpillSlot, Spilled};
 
 fn delivery(n: u32) -> PendingMessage {
     let message = MessageRef {
@@ -158,8 +158,8 @@ fn the_sequence_passes_over_many_stragglers() {
     assert!(out.is_empty() && out.occupied == 0 && out.counted_bytes() == 0);
 }
 
-fn shelf() -> Arc<Shelf> {
-    Arc::new(Shelf::new(Arc::default(), Arc::default()))
+fn spill_account() -> Arc<SpillAccount> {
+    Arc::new(SpillAccount::new(Arc::default(), Arc::default()))
 }
 
 fn large(n: u64) -> PendingMessage {
@@ -182,7 +182,7 @@ fn an_entry_of_a_queue_stays_small() {
 
 #[test]
 fn a_queue_is_made_cold_in_order_and_sent_as_it_was() {
-    let shelf = shelf();
+    let shelf = spill_account();
     let mut out = Outbound::default();
     (0..10).for_each(|n| out.enqueue(large(n)));
     let counted = out.counted_bytes();
@@ -192,22 +192,22 @@ fn a_queue_is_made_cold_in_order_and_sent_as_it_was() {
     assert_eq!(within, [5, 3, 1]);
     let mut steps = 5;
     let mut found = Vec::new();
-    while let Some((number, message)) = out.next_to_cool(3, 100, &mut steps) {
+    while let Some((number, message)) = out.next_to_spill(3, 100, &mut steps) {
         found.push((number, message.clone()));
     }
     assert_eq!(found.iter().map(|(number, _)| *number).collect::<Vec<_>>(), [3, 4, 5, 6, 7], "the first three stay");
-    assert!(out.has_more_to_cool(3));
+    assert!(out.has_more_to_spill(3));
     for (number, message) in &found {
-        assert!(out.cool(*number, &Cold::new(message, Slot(*number as u32), &shelf)));
+        assert!(out.spill(*number, &Spilled::new(message, SpillSlot(*number as u32), &shelf)));
     }
     let (number, message) = &found[0];
-    assert!(!out.cool(*number, &Cold::new(message, Slot(99), &shelf)), "it is cold already");
+    assert!(!out.spill(*number, &Spilled::new(message, SpillSlot(99), &shelf)), "it is cold already");
     assert_eq!(out.counted_bytes(), counted, "limits count them in full");
     assert!(out.memory_bytes() < counted - 5 * 900);
-    assert_eq!(out.cold_ahead(5).map(|cold| cold.slot()).collect::<Vec<_>>(), [Slot(3), Slot(4)]);
+    assert_eq!(out.spilled_ahead(5).map(|cold| cold.slot()).collect::<Vec<_>>(), [SpillSlot(3), SpillSlot(4)]);
     for n in 0..10 {
         if (3..8).contains(&n) {
-            assert!(out.front().is_some_and(|front| front.message.cold().is_some()));
+            assert!(out.front().is_some_and(|front| front.message.spilled().is_some()));
             out.load_front(found[n as usize - 3].1.clone());
         }
         assert_eq!(out.withdraw(), Some(large(n)));
@@ -217,19 +217,19 @@ fn a_queue_is_made_cold_in_order_and_sent_as_it_was() {
 
 #[test]
 fn what_has_left_the_queue_or_is_another_message_is_not_made_cold() {
-    let shelf = shelf();
+    let shelf = spill_account();
     let mut out = Outbound::default();
     (0..3).for_each(|n| out.enqueue(large(n)));
-    let first = out.next_to_cool(0, 100, &mut 1).map(|(number, message)| (number, message.clone()));
+    let first = out.next_to_spill(0, 100, &mut 1).map(|(number, message)| (number, message.clone()));
     let (number, message) = first.expect("there is one");
-    let cold = Cold::new(&message, Slot(0), &shelf);
+    let cold = Spilled::new(&message, SpillSlot(0), &shelf);
     out.withdraw();
-    assert!(!out.cool(number, &cold) && !out.cool(number + 1, &cold) && !out.cool(77, &cold));
+    assert!(!out.spill(number, &cold) && !out.spill(number + 1, &cold) && !out.spill(77, &cold));
     let short = PendingMessage { message: delivery(7).message, ..large(0) };
     out.enqueue(short);
-    out.look_again_from(0);
+    out.rescan_from(0);
     let mut seen = Vec::new();
-    while let Some((number, _)) = out.next_to_cool(0, 100, &mut 100) {
+    while let Some((number, _)) = out.next_to_spill(0, 100, &mut 100) {
         seen.push(number);
     }
     assert_eq!(seen, [1, 2], "a short one is passed over");
@@ -237,20 +237,20 @@ fn what_has_left_the_queue_or_is_another_message_is_not_made_cold() {
 
 #[test]
 fn cold_messages_of_the_window_are_told_before_they_are_sent_again() {
-    let shelf = shelf();
+    let shelf = spill_account();
     let mut out = Outbound::default();
     for n in 0..3 {
-        let message = large(n).message.hot().cloned().expect("it is hot");
-        let body = Body::Cold(Cold::new(&message, Slot(n as u32), &shelf));
+        let message = large(n).message.loaded().cloned().expect("it is hot");
+        let body = Body::Spilled(Spilled::new(&message, SpillSlot(n as u32), &shelf));
         out.start(PendingMessage { message: if n == 1 { message.into() } else { body }, ..large(n) });
     }
     out.rewind();
-    assert_eq!(out.cold_resends(9).map(Cold::slot).collect::<Vec<_>>(), [Slot(0), Slot(2)]);
-    assert_eq!(out.cold_to_resend().map(Cold::slot), Some(Slot(0)));
+    assert_eq!(out.spilled_resends(9).map(Spilled::slot).collect::<Vec<_>>(), [SpillSlot(0), SpillSlot(2)]);
+    assert_eq!(out.spilled_to_resend().map(Spilled::slot), Some(SpillSlot(0)));
     out.resend();
-    assert_eq!(out.cold_to_resend(), None);
+    assert_eq!(out.spilled_to_resend(), None);
     out.resend();
-    assert_eq!(out.cold_to_resend().map(Cold::slot), Some(Slot(2)));
+    assert_eq!(out.spilled_to_resend().map(Spilled::slot), Some(SpillSlot(2)));
     for _ in 0..3 {
         let next = out.next_unfinished().map(|(delivery, started)| (delivery.clone(), started));
         assert_eq!(out.take_unfinished(), next);
@@ -259,31 +259,31 @@ fn cold_messages_of_the_window_are_told_before_they_are_sent_again() {
 
 #[test]
 fn what_has_been_in_the_window_for_a_while_may_be_made_cold() {
-    let shelf = shelf();
+    let shelf = spill_account();
     let mut out = Outbound::default();
     (0..3).for_each(|n| out.start(large(n)));
-    assert!(out.begin_rest() && !out.begin_rest());
+    assert!(out.begin_spill_delay() && !out.begin_spill_delay());
     out.start(large(3));
     out.complete(id(1));
-    assert!(out.next_sent_to_cool(100, &mut 100).is_none(), "it has not been there for long");
-    assert!(out.end_rest(), "there is one more");
-    assert!(out.has_more_sent_to_cool());
+    assert!(out.next_sent_to_spill(100, &mut 100).is_none(), "it has not been there for long");
+    assert!(out.end_spill_delay(), "there is one more");
+    assert!(out.has_more_sent_to_spill());
     let mut found = Vec::new();
-    while let Some((id, message)) = out.next_sent_to_cool(100, &mut 100) {
+    while let Some((id, message)) = out.next_sent_to_spill(100, &mut 100) {
         found.push((id, message.clone()));
     }
     assert_eq!(found.iter().map(|(id, _)| *id).collect::<Vec<_>>(), [id(2), id(3)]);
-    assert!(!out.has_more_sent_to_cool());
+    assert!(!out.has_more_sent_to_spill());
     let counted = out.counted_bytes();
     for (id, message) in &found {
-        let cold = Cold::new(message, Slot(u32::from(id.get())), &shelf);
+        let cold = Spilled::new(message, SpillSlot(u32::from(id.get())), &shelf);
         assert!(out.spill_sent(*id, &cold) && !out.spill_sent(*id, &cold));
     }
     let (_, message) = &found[0];
-    assert!(!out.spill_sent(id(4), &Cold::new(message, Slot(9), &shelf)), "that is another message");
+    assert!(!out.spill_sent(id(4), &Spilled::new(message, SpillSlot(9), &shelf)), "that is another message");
     assert!(out.counted_bytes() == counted && out.memory_bytes() < counted - 1_500);
-    assert!(!out.end_rest());
-    assert_eq!(out.next_sent_to_cool(100, &mut 100).map(|(id, _)| id), Some(id(4)));
+    assert!(!out.end_spill_delay());
+    assert_eq!(out.next_sent_to_spill(100, &mut 100).map(|(id, _)| id), Some(id(4)));
     (2..=4).for_each(|n| drop(out.complete(id(n))));
     assert_eq!((out.counted_bytes(), out.memory_bytes()), (0, 0));
 }
@@ -292,12 +292,12 @@ fn what_has_been_in_the_window_for_a_while_may_be_made_cold() {
 fn a_queue_that_nothing_leaves_for_a_while_stands_still() {
     let mut out = Outbound::default();
     (0..3).for_each(|n| out.enqueue(large(n)));
-    assert!(out.next_to_cool(2, 100, &mut 100).is_some_and(|(number, _)| number == 2));
-    assert!(out.begin_rest());
+    assert!(out.next_to_spill(2, 100, &mut 100).is_some_and(|(number, _)| number == 2));
+    assert!(out.begin_spill_delay());
     out.withdraw();
-    assert!(out.end_rest() && !out.queue_stands_still(), "one has left it");
-    assert!(!out.end_rest() && out.queue_stands_still());
-    assert_eq!(out.next_to_cool(0, 100, &mut 1).map(|(number, _)| number), Some(1), "its front is looked at too");
+    assert!(out.end_spill_delay() && !out.is_queue_idle(), "one has left it");
+    assert!(!out.end_spill_delay() && out.is_queue_idle());
+    assert_eq!(out.next_to_spill(0, 100, &mut 1).map(|(number, _)| number), Some(1), "its front is looked at too");
     out.withdraw();
-    assert!(!out.queue_stands_still());
+    assert!(!out.is_queue_idle());
 }

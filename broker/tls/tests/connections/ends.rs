@@ -1,6 +1,6 @@
 //! How connections end.
 
-use tautwire_tls::Fault;
+use tautwire_tls::TlsErrorKind;
 
 use crate::support::{Authority, Client, material, server};
 
@@ -30,9 +30,9 @@ fn the_client_is_told_that_nothing_more_comes() {
     pair.run();
     pair.send(b"last");
     pair.tls.close();
-    assert!(pair.tls.has_output() && pair.tls.may_send());
+    assert!(pair.tls.has_output() && pair.tls.can_send());
     pair.run();
-    assert!(!pair.tls.has_output() && !pair.tls.may_send());
+    assert!(!pair.tls.has_output() && !pair.tls.can_send());
     assert_eq!(pair.client_has(4), b"last");
     let state = pair.client.process_new_packets().expect("all is well");
     assert!(state.peer_has_closed());
@@ -56,9 +56,9 @@ fn a_client_that_does_not_speak_tls_is_known() {
         pair.inject(bytes);
         pair.run();
         let failure = pair.tls.take_failure().expect("it fails");
-        assert_eq!(failure.fault(), Fault::NotTls, "{failure}");
+        assert_eq!(failure.kind(), TlsErrorKind::NotTls, "{failure}");
         assert!(failure.to_string().ends_with("[tls_not_spoken]"));
-        assert!(pair.tls.take_failure().is_none() && !pair.tls.may_send());
+        assert!(pair.tls.take_failure().is_none() && !pair.tls.can_send());
     }
 }
 
@@ -74,7 +74,7 @@ fn tampering_ends_the_connection() {
     pair.client_sends(b"not heard");
     pair.run();
     assert_eq!(pair.received, b"good");
-    assert_eq!(pair.tls.take_failure().expect("it fails").fault(), Fault::Violation);
+    assert_eq!(pair.tls.take_failure().expect("it fails").kind(), TlsErrorKind::Violation);
     let error = pair.client_error.expect("the client is told");
     assert!(matches!(error, rustls::Error::AlertReceived(_)), "{error:?}");
 }

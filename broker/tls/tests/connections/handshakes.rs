@@ -1,7 +1,7 @@
 //! Who is shown what, and who is let in.
 
 use rustls::{AlertDescription, CertificateError, Error};
-use tautwire_tls::{ClientCertificates, Fault, Material, MinimumVersion, Protocol, Server};
+use tautwire_tls::{ClientCertificates, MinimumVersion, Protocol, TlsErrorKind, TlsServer, TlsServerConfig};
 
 use crate::support::{Authority, Client, Pair, TLS12, TLS13, material, server};
 
@@ -13,8 +13,10 @@ fn a_client_is_shown_the_certificate_with_the_name_that_it_asks_for() {
         authority.issue(&["second.example", "*.wild.example"], 2),
         authority.issue(&["127.0.0.1"], 3),
     ];
-    let server =
-        server(Material { identities: leaves.iter().map(|leaf| leaf.identity()).collect(), ..Material::default() });
+    let server = server(TlsServerConfig {
+        identities: leaves.iter().map(|leaf| leaf.identity()).collect(),
+        ..TlsServerConfig::default()
+    });
     for (name, is_right) in [
         ("first.example", true),
         ("FIRST.example", true),
@@ -39,7 +41,7 @@ fn who_does_not_accept_the_broker_is_known() {
     let mut pair = Client::of(&Authority::new("b")).connect(&server);
     pair.run();
     let failure = pair.tls.take_failure().expect("the client says so");
-    assert_eq!(failure.fault(), Fault::RefusedByPeer, "{failure}");
+    assert_eq!(failure.kind(), TlsErrorKind::RefusedByPeer, "{failure}");
 }
 
 #[test]
@@ -51,7 +53,7 @@ fn certificates_of_clients_are_looked_at() {
     let strange = Authority::new("strange").issue(&["sensor-4"], 13);
     let base = material(&authority.issue(&["localhost"], 1));
     for required in [true, false] {
-        let server = server(Material {
+        let server = server(TlsServerConfig {
             client_certificates: if required { ClientCertificates::Required } else { ClientCertificates::Optional },
             client_authorities: vec![mine.pem()],
             revoked: vec![mine.revoke(&[&revoked], 2100)],
@@ -70,13 +72,13 @@ fn certificates_of_clients_are_looked_at() {
                 pair.run();
                 match wrong {
                     None => {
-                        assert!(pair.tls.may_send());
+                        assert!(pair.tls.can_send());
                         assert_eq!(pair.received, b"x");
                         assert_eq!(pair.tls.client_certificate().is_some(), shows.is_some());
                     }
                     Some(wrong) => {
                         let failure = pair.tls.take_failure().expect("it fails");
-                        assert_eq!(failure.fault(), Fault::Certificate, "{failure}");
+                        assert_eq!(failure.kind(), TlsErrorKind::Certificate, "{failure}");
                         assert!(failure.to_string().contains(wrong), "{failure}");
                         assert!(pair.client_error.is_some() && pair.received.is_empty(), "the client is told");
                     }
@@ -84,7 +86,7 @@ fn certificates_of_clients_are_looked_at() {
             }
         }
     }
-    let without_list = server(Material {
+    let without_list = server(TlsServerConfig {
         client_certificates: ClientCertificates::Required,
         client_authorities: vec![mine.pem()],
         revoked: vec![mine.revoke(&[], 2002)],
@@ -107,12 +109,12 @@ fn another_protocol_is_refused_and_none_is_fine() {
         (Protocol::Http, &[&b"h2"[..], &b"http/1.1"[..]], true),
         (Protocol::Http, &[&b"mqtt"[..]], false),
     ] {
-        let server = Server::new(material.clone(), protocol).expect("right");
+        let server = TlsServer::new(material.clone(), protocol).expect("right");
         let mut pair = Client { alpn, ..Client::of(&authority) }.connect(&server);
         pair.run();
-        assert_eq!(pair.tls.may_send(), is_right);
+        assert_eq!(pair.tls.can_send(), is_right);
         if !is_right {
-            assert_eq!(pair.tls.take_failure().expect("it fails").fault(), Fault::NothingInCommon);
+            assert_eq!(pair.tls.take_failure().expect("it fails").kind(), TlsErrorKind::NoCommonParameters);
             let told = pair.client_error.expect("the client is told");
             assert_eq!(told, Error::AlertReceived(AlertDescription::NoApplicationProtocol));
         }
@@ -127,7 +129,7 @@ fn an_old_version_is_refused_where_it_is_not_served() {
     let server = server(material);
     let mut pair = Client { versions: &TLS12, ..Client::of(&authority) }.connect(&server);
     pair.run();
-    assert_eq!(pair.tls.take_failure().expect("it fails").fault(), Fault::NothingInCommon);
+    assert_eq!(pair.tls.take_failure().expect("it fails").kind(), TlsErrorKind::NoCommonParameters);
     assert!(pair.client_error.is_some());
 }
 
@@ -137,7 +139,7 @@ fn who_comes_back_has_a_short_handshake() {
     let authority = Authority::new("a");
     let mine = Authority::new("mine");
     let client = mine.issue(&["sensor"], 5);
-    let base = Material {
+    let base = TlsServerConfig {
         client_certificates: ClientCertificates::Required,
         client_authorities: vec![mine.pem()],
         ..material(&authority.issue(&["localhost"], 1))
@@ -150,15 +152,16 @@ fn who_comes_back_has_a_short_handshake() {
             pair.run();
             pair.send(b"the ticket comes with this or before");
             pair.run();
-            assert!(pair.tls.may_send() && pair.tls.client_certificate().is_some());
+            assert!(pair.tls.can_send() && pair.tls.client_certificate().is_some());
             pair.tls.is_resumed()
         };
         assert!(!is_resumed());
         assert!(is_resumed());
-        let renewed = Material { identities: vec![authority.issue(&["localhost"], 2).identity()], ..base.clone() };
+        let renewed =
+            TlsServerConfig { identities: vec![authority.issue(&["localhost"], 2).identity()], ..base.clone() };
         server.adopt(server.prepare(renewed).expect("right"));
         assert!(is_resumed());
-        let stricter = Material { revoked: vec![mine.revoke(&[], 2100)], ..base.clone() };
+        let stricter = TlsServerConfig { revoked: vec![mine.revoke(&[], 2100)], ..base.clone() };
         server.adopt(server.prepare(stricter).expect("right"));
         assert!(!is_resumed());
     }

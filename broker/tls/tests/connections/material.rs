@@ -1,6 +1,6 @@
 //! What an operator can get wrong.
 
-use tautwire_tls::{ClientCertificates, Identity, Material, Pem, Protocol, Server};
+use tautwire_tls::{ClientCertificates, Identity, Pem, Protocol, TlsServer, TlsServerConfig};
 
 use crate::support::{Authority, material, pem};
 
@@ -9,16 +9,19 @@ fn each_mistake_is_named() {
     let authority = Authority::new("a");
     let (leaf, other) = (authority.issue(&["localhost"], 1), authority.issue(&["localhost"], 2));
     let right = material(&leaf);
-    let with = |chain: Pem, key: Pem| Material { identities: vec![Identity { chain, key }], ..Material::default() };
+    let with = |chain: Pem, key: Pem| TlsServerConfig {
+        identities: vec![Identity { chain, key }],
+        ..TlsServerConfig::default()
+    };
     let (chain, key) = (leaf.identity().chain, leaf.identity().key);
-    let mtls = |client_authorities, revoked, client_certificates| Material {
+    let mtls = |client_authorities, revoked, client_certificates| TlsServerConfig {
         client_authorities,
         revoked,
         client_certificates,
         ..right.clone()
     };
     for (material, code, says) in [
-        (Material::default(), "tls_no_certificate", "tls.certificate"),
+        (TlsServerConfig::default(), "tls_no_certificate", "tls.certificate"),
         (with(pem("x.pem", "hello"), key.clone()), "tls_no_certificate", "x.pem holds no certificate"),
         (with(chain.clone(), chain.clone()), "tls_key", "chain.pem holds no private key"),
         (
@@ -43,12 +46,12 @@ fn each_mistake_is_named() {
             "holds no list",
         ),
     ] {
-        let error = Server::new(material, Protocol::Mqtt).expect_err(code);
+        let error = TlsServer::new(material, Protocol::Mqtt).expect_err(code);
         assert_eq!(error.code(), code, "{error}");
         let text = error.to_string();
         assert!(text.contains(says) && text.ends_with(&format!("[{code}]")), "{text}");
     }
-    assert!(Server::new(right, Protocol::Mqtt).is_ok());
+    assert!(TlsServer::new(right, Protocol::Mqtt).is_ok());
 }
 
 #[test]

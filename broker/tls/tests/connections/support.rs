@@ -10,7 +10,7 @@ use rcgen::{
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use rustls::{ClientConfig, ClientConnection, RootCertStore, SupportedProtocolVersion};
-use tautwire_tls::{Identity, Material, Pem, Protocol, Scratch, Server, Tls};
+use tautwire_tls::{Identity, Pem, Protocol, Scratch, Tls, TlsServer, TlsServerConfig};
 
 /// One version alone.
 pub(crate) static TLS12: [&SupportedProtocolVersion; 1] = [&rustls::version::TLS12];
@@ -88,12 +88,12 @@ impl Leaf {
     }
 }
 
-pub(crate) fn material(leaf: &Leaf) -> Material {
-    Material { identities: vec![leaf.identity()], ..Material::default() }
+pub(crate) fn material(leaf: &Leaf) -> TlsServerConfig {
+    TlsServerConfig { identities: vec![leaf.identity()], ..TlsServerConfig::default() }
 }
 
-pub(crate) fn server(material: Material) -> Server {
-    Server::new(material, Protocol::Mqtt).expect("the material is right")
+pub(crate) fn server(material: TlsServerConfig) -> TlsServer {
+    TlsServer::new(material, Protocol::Mqtt).expect("the material is right")
 }
 
 /// What a client is to be like.
@@ -130,7 +130,7 @@ impl<'a> Client<'a> {
         Arc::new(config)
     }
 
-    pub(crate) fn connect(&self, server: &Server) -> Pair {
+    pub(crate) fn connect(&self, server: &TlsServer) -> Pair {
         Pair::new(self.config(), self.name, server)
     }
 }
@@ -155,7 +155,7 @@ pub(crate) struct Pair {
 }
 
 impl Pair {
-    pub(crate) fn new(config: Arc<ClientConfig>, name: &str, server: &Server) -> Pair {
+    pub(crate) fn new(config: Arc<ClientConfig>, name: &str, server: &TlsServer) -> Pair {
         let name = ServerName::try_from(name.to_owned()).expect("a name");
         Pair {
             client: ClientConnection::new(config, name).expect("a client"),
@@ -207,7 +207,7 @@ impl Pair {
 
     fn server_writes(&mut self) -> bool {
         if self.tls.pending().is_empty() {
-            self.tls.say_close();
+            self.tls.seal_close_notify();
         }
         let written = self.tls.pending().to_vec();
         let mut pending = &written[..];
@@ -230,7 +230,7 @@ impl Pair {
 
     /// The server sends plain bytes that lie in several places; gives how long the content of each record is.
     pub(crate) fn send_pieces(&mut self, pieces: &[&[u8]]) -> Vec<usize> {
-        assert!(self.tls.may_send() && self.tls.pending().is_empty());
+        assert!(self.tls.can_send() && self.tls.pending().is_empty());
         let pieces: Vec<_> = pieces.iter().map(|piece| IoSlice::new(piece)).collect();
         let sealed = self.tls.seal(&pieces, &mut self.scratch).expect("it can be sealed").to_vec();
         let mut left = &sealed[..];

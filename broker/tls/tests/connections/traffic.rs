@@ -18,11 +18,11 @@ fn both_sides_hear_each_other_in_both_versions() {
     let authority = Authority::new("a");
     for (versions, version) in [(&TLS13, "1.3"), (&TLS12, "1.2")] {
         let mut pair = pair(&authority, versions);
-        assert!(!pair.tls.may_send() && pair.tls.is_handshaking());
+        assert!(!pair.tls.can_send() && pair.tls.is_handshaking());
         pair.client_sends(b"CONNECT");
         pair.run();
         assert_eq!(pair.received, b"CONNECT");
-        assert!(pair.tls.may_send() && !pair.tls.is_handshaking() && !pair.tls.is_resumed());
+        assert!(pair.tls.can_send() && !pair.tls.is_handshaking() && !pair.tls.is_resumed());
         assert_eq!(pair.tls.version(), Some(version));
         let long = bytes(300_000);
         pair.send(&long);

@@ -81,7 +81,7 @@ const TAIL: u8 = 1 << 2;
 const FREE: u8 = 1 << 3;
 
 /// A tree that has had this many nodes is made anew when it becomes empty; a smaller one keeps its memory for reuse.
-const KEEP_NODES: usize = 1024;
+const SMALL_TREE_NODES: usize = 1024;
 
 impl<P: Default> LevelTree<P> {
     pub(crate) fn new() -> Self {
@@ -175,7 +175,7 @@ impl<P: Default> LevelTree<P> {
             self.free_node(node);
             node = NodeId(parent);
         }
-        if self.node_count() == 1 && self.nodes.slot_count() >= KEEP_NODES {
+        if self.node_count() == 1 && self.nodes.slot_count() >= SMALL_TREE_NODES {
             *self = Self::new();
         }
     }

@@ -10,14 +10,14 @@ pub use origin::{AllowedOrigin, Origins};
 pub use path::Path;
 pub use refusal::HandshakeRefusal;
 
-use crate::websocket::Rules;
+use crate::websocket::WebSocketConfig;
 use accept_key::accept_key;
 use request::Request;
 
 /// The name under which MQTT is spoken over WebSocket [MQTT-6.0.0-3], [MQTT-6.0.0-4].
 pub const SUBPROTOCOL: &str = "mqtt";
 /// Longest request head that is taken.
-pub const HEAD_MAX_BYTES: usize = 8 << 10;
+pub const REQUEST_HEAD_MAX_BYTES: usize = 8 << 10;
 
 const HEAD_END: &[u8] = b"\r\n\r\n";
 /// The only version there is (section 4.1).
@@ -43,9 +43,9 @@ pub(crate) enum HandshakeProgress {
 
 impl Handshake {
     /// Takes in what has come.
-    pub(crate) fn advance(&mut self, bytes: &[u8], rules: &Rules) -> HandshakeProgress {
+    pub(crate) fn advance(&mut self, bytes: &[u8], config: &WebSocketConfig) -> HandshakeProgress {
         let before = self.head.len();
-        let room = HEAD_MAX_BYTES - before;
+        let room = REQUEST_HEAD_MAX_BYTES - before;
         self.head.extend_from_slice(&bytes[..bytes.len().min(room)]);
         // Something else than HTTP is told so at once: it might wait for an answer for ever.
         if self.head.first().is_some_and(|first| !first.is_ascii_uppercase()) {
@@ -53,26 +53,26 @@ impl Handshake {
         }
         let searched = before.saturating_sub(HEAD_END.len() - 1);
         let Some(found) = self.head[searched..].windows(HEAD_END.len()).position(|window| window == HEAD_END) else {
-            if self.head.len() == HEAD_MAX_BYTES {
+            if self.head.len() == REQUEST_HEAD_MAX_BYTES {
                 return HandshakeProgress::Refused(HandshakeRefusal::HeadTooLarge);
             }
             return HandshakeProgress::Incomplete;
         };
         let end = searched + found + HEAD_END.len();
         // The line end of the last field stays, so that all lines have one.
-        match answer(&self.head[..end - 2], rules) {
+        match answer(&self.head[..end - 2], config) {
             Ok(answer) => HandshakeProgress::Accepted { consumed: end - before, answer },
             Err(refusal) => HandshakeProgress::Refused(refusal),
         }
     }
 }
 
-fn answer(head: &[u8], rules: &Rules) -> Result<String, HandshakeRefusal> {
+fn answer(head: &[u8], config: &WebSocketConfig) -> Result<String, HandshakeRefusal> {
     let request = Request::parse(head)?;
     if request.method != "GET" {
         return Err(HandshakeRefusal::Method);
     }
-    if !rules.path.is_path_of(request.target) {
+    if !config.path.matches_target(request.target) {
         return Err(HandshakeRefusal::NotFound);
     }
     if !request.has_token("upgrade", "websocket") || !request.has_token("connection", "upgrade") {
@@ -80,7 +80,7 @@ fn answer(head: &[u8], rules: &Rules) -> Result<String, HandshakeRefusal> {
     }
     let host = request.single("host")?.ok_or(HandshakeRefusal::Malformed("the field Host is missing"))?;
     if let Some(origin) = request.single("origin")?
-        && !rules.origins.allow(origin, host)
+        && !config.origins.allow(origin, host)
     {
         return Err(HandshakeRefusal::Origin(origin.to_owned()));
     }

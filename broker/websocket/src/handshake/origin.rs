@@ -48,13 +48,13 @@ impl Origins {
 
     /// Whether a page from `origin` may connect to `host`, which is what the field Host says.
     pub(crate) fn allow(&self, origin: &str, host: &str) -> bool {
-        self.0.iter().any(|allowed| allowed.allows(origin)) || is_near(origin, host)
+        self.0.iter().any(|allowed| allowed.allows(origin)) || is_local_origin(origin, host)
     }
 }
 
 /// A page of this machine, or of the machine that is asked. The latter only by address: a name proves nothing, since who
 /// owns the name can let it point to this machine after the page was loaded from another.
-fn is_near(origin: &str, host: &str) -> bool {
+fn is_local_origin(origin: &str, host: &str) -> bool {
     let Some(origin) = WebOrigin::parse(origin) else { return false };
     if !matches!(origin.scheme, "http" | "https") {
         return false;

@@ -24,7 +24,7 @@ impl Path {
     }
 
     /// Whether a request is for this path, whatever its query.
-    pub(crate) fn is_path_of(&self, target: &str) -> bool {
+    pub(crate) fn matches_target(&self, target: &str) -> bool {
         target.split_once('?').map_or(target, |(path, _)| path) == self.as_str()
     }
 }
@@ -50,10 +50,10 @@ mod tests {
     fn a_query_does_not_matter_and_all_else_does() {
         let path = Path::default();
         for target in ["/mqtt", "/mqtt?", "/mqtt?a=/b"] {
-            assert!(path.is_path_of(target), "{target}");
+            assert!(path.matches_target(target), "{target}");
         }
         for target in ["/", "/mqtt/", "/MQTT", "/mqttt", "?/mqtt", "http://127.0.0.1/mqtt"] {
-            assert!(!path.is_path_of(target), "{target}");
+            assert!(!path.matches_target(target), "{target}");
         }
     }
 

@@ -21,7 +21,7 @@ pub enum HandshakeRefusal {
     NotWebSocket,
     /// Another version of WebSocket than 13: 426.
     WebSocketVersion,
-    /// The request is over [`HEAD_MAX_BYTES`](crate::HEAD_MAX_BYTES): 431.
+    /// The request is over [`REQUEST_HEAD_MAX_BYTES`](crate::REQUEST_HEAD_MAX_BYTES): 431.
     HeadTooLarge,
     /// The server is going down: 503.
     Stopping,
@@ -46,7 +46,7 @@ impl HandshakeRefusal {
     }
 
     /// What was wrong, for the client. It repeats nothing of the request.
-    fn why(&self) -> &'static str {
+    fn reason(&self) -> &'static str {
         match self {
             HandshakeRefusal::Malformed(why) => why,
             HandshakeRefusal::Subprotocol => "offer the WebSocket subprotocol mqtt",
@@ -77,7 +77,7 @@ impl HandshakeRefusal {
 
     /// The whole answer, behind which the connection is closed.
     pub(crate) fn answer(&self) -> String {
-        let (status, fields, why) = (self.status(), self.fields(), self.why());
+        let (status, fields, why) = (self.status(), self.fields(), self.reason());
         format!(
             "HTTP/1.1 {status}\r\n\
              {fields}\
@@ -96,7 +96,7 @@ const ORIGIN_SHOWN_CHARS: usize = 100;
 
 impl fmt::Display for HandshakeRefusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}", self.status(), self.why())?;
+        write!(f, "{}: {}", self.status(), self.reason())?;
         if let HandshakeRefusal::Origin(origin) = self {
             let shown: String = origin.chars().take(ORIGIN_SHOWN_CHARS).collect();
             write!(f, " (it is {shown:?})")?;

@@ -2,7 +2,7 @@
 
 use proptest::collection::vec;
 use proptest::prelude::*;
-use tautwire_websocket::{CloseCode, Ending, FRAME_OUT_MAX_BYTES, Violation};
+use tautwire_websocket::{CloseCode, EndReason, FRAME_OUT_MAX_BYTES, Violation};
 
 use crate::support::{BINARY, CLOSE, CONTINUATION, FIN, PING, PONG, TEXT, frame, frames, open, receive, take};
 
@@ -55,7 +55,7 @@ proptest! {
         let seen = receive(&mut open(), &wire_of(&pieces), &cuts);
         let sent: Vec<u8> = pieces.iter().flat_map(|piece| piece.payload.iter().copied()).collect();
         prop_assert!(seen.mqtt == sent);
-        prop_assert_eq!(seen.ending, None);
+        prop_assert_eq!(seen.end_reason, None);
         let pings = pieces.iter().flat_map(|piece| &piece.pings);
         prop_assert!(frames(&seen.said).into_iter().eq(pings.map(|ping| (PONG, ping.clone()))));
     }
@@ -133,7 +133,7 @@ fn limits_are_kept_exactly() {
         ([frame(FIN | BINARY, key, &[0; 60_000]), frame(FIN | BINARY, key, &[0; 60_000])].concat(), None),
     ] {
         let seen = receive(&mut open(), &wire, &[]);
-        assert_eq!(seen.ending, expected.map(Ending::Violation));
+        assert_eq!(seen.end_reason, expected.map(EndReason::Violation));
         let code = expected.map(|_| vec![(CLOSE, 1009_u16.to_be_bytes().to_vec())]);
         assert_eq!(frames(&seen.said), code.unwrap_or_default());
     }
@@ -142,20 +142,20 @@ fn limits_are_kept_exactly() {
 #[test]
 fn nothing_is_taken_after_the_end() {
     let key = [0; 4];
-    for (end, ending) in [
+    for (end, end_reason) in [
         (
             frame(FIN | CLOSE, key, &CloseCode::GOING_AWAY.as_u16().to_be_bytes()),
-            Ending::Closed(Some(CloseCode::GOING_AWAY)),
+            EndReason::Closed(Some(CloseCode::GOING_AWAY)),
         ),
         // [MQTT-6.0.0-1]
-        (frame(FIN | TEXT, key, b"text"), Ending::Violation(Violation::Text)),
+        (frame(FIN | TEXT, key, b"text"), EndReason::Violation(Violation::Text)),
     ] {
         let mut websocket = open();
         let wire = [frame(FIN | BINARY, key, b"before"), end, frame(FIN | BINARY, key, b"behind")].concat();
         let seen = receive(&mut websocket, &wire, &[]);
-        assert_eq!((seen.mqtt, seen.ending), (b"before".to_vec(), Some(ending)));
+        assert_eq!((seen.mqtt, seen.end_reason), (b"before".to_vec(), Some(end_reason)));
         let later = receive(&mut websocket, &frame(FIN | BINARY, key, b"later"), &[]);
-        assert_eq!((later.mqtt, later.ending), (Vec::new(), None));
+        assert_eq!((later.mqtt, later.end_reason), (Vec::new(), None));
         // Nothing follows a Close frame of ours either.
         assert!(take(&mut websocket, b"", 100).is_empty());
     }
@@ -167,6 +167,6 @@ fn what_is_pending_goes_before_the_close_frame() {
     websocket.receive(&mut frame(FIN | CLOSE, [1; 4], &[]));
     // Nothing is said of it before all that came first has been acted on.
     assert_eq!(frames(&take(&mut websocket, b"answer", 3)), [(BINARY, b"answer".to_vec())]);
-    assert_eq!(websocket.take_ending(), Some(Ending::Closed(None)));
+    assert_eq!(websocket.take_end_reason(), Some(EndReason::Closed(None)));
     assert_eq!(frames(&take(&mut websocket, b"pending", 3)), [(BINARY, b"pending".to_vec()), (CLOSE, Vec::new())]);
 }

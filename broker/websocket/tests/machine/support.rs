@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use tautwire_websocket::{Ending, FrameLimits, Origins, Path, Rules, WebSocket};
+use tautwire_websocket::{EndReason, FrameLimits, Origins, Path, WebSocket, WebSocketConfig};
 
 pub(crate) const FIN: u8 = 0x80;
 pub(crate) const CONTINUATION: u8 = 0x0;
@@ -15,24 +15,24 @@ pub(crate) const PONG: u8 = 0xA;
 pub(crate) const REQUEST: &str = "GET /mqtt HTTP/1.1\r\nHost: localhost\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\
      Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Protocol: mqtt\r\n\r\n";
 
-pub(crate) fn rules() -> Arc<Rules> {
+pub(crate) fn config() -> Arc<WebSocketConfig> {
     let limits = FrameLimits { frame_bytes: 70_000, message_bytes: 100_000 };
-    Arc::new(Rules { path: Path::default(), origins: Origins::default(), limits })
+    Arc::new(WebSocketConfig { path: Path::default(), origins: Origins::default(), limits })
 }
 
 /// What has come of a client's bytes.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(crate) struct Seen {
+pub(crate) struct Observed {
     /// The MQTT bytes among them.
     pub(crate) mqtt: Vec<u8>,
-    pub(crate) ending: Option<Ending>,
+    pub(crate) end_reason: Option<EndReason>,
     /// What the server had to say of its own.
     pub(crate) said: Vec<u8>,
 }
 
 /// The server's end, with the handshake behind it.
 pub(crate) fn open() -> WebSocket {
-    let mut websocket = WebSocket::new(rules());
+    let mut websocket = WebSocket::new(config());
     assert_eq!(websocket.receive(&mut REQUEST.as_bytes().to_vec()), 0);
     assert!(websocket.is_open());
     let answer = take(&mut websocket, &[], usize::MAX);
@@ -41,8 +41,8 @@ pub(crate) fn open() -> WebSocket {
 }
 
 /// Hands `wire` over in pieces of these lengths, the last one for all the rest.
-pub(crate) fn receive(websocket: &mut WebSocket, wire: &[u8], pieces: &[usize]) -> Seen {
-    let mut seen = Seen::default();
+pub(crate) fn receive(websocket: &mut WebSocket, wire: &[u8], pieces: &[usize]) -> Observed {
+    let mut seen = Observed::default();
     let mut rest = wire;
     let mut pieces = pieces.iter().copied().chain(std::iter::repeat(wire.len().max(1)));
     while !rest.is_empty() {
@@ -52,7 +52,7 @@ pub(crate) fn receive(websocket: &mut WebSocket, wire: &[u8], pieces: &[usize]) 
         seen.mqtt.extend_from_slice(&piece[..mqtt_bytes]);
         rest = behind;
     }
-    seen.ending = websocket.take_ending();
+    seen.end_reason = websocket.take_end_reason();
     seen.said = take(websocket, &[], usize::MAX);
     seen
 }

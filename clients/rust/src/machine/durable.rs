@@ -36,8 +36,8 @@ impl<T> Machine<T> {
             let tracked = Tracked { tag: None, sequence };
             match (message.packet_id, message.packet) {
                 (Some(packet_id), None) => {
-                    self.session.apply(Change::GoOnWith(packet_id));
-                    self.session.apply(Change::Awaited(packet_id));
+                    self.session.apply(Change::NextPacketId(packet_id));
+                    self.session.apply(Change::AwaitingPubComp(packet_id));
                     self.tags.insert(packet_id, tracked);
                 }
                 (packet_id, Some((version, packet))) => {
@@ -50,7 +50,7 @@ impl<T> Machine<T> {
                         self.queued_tags.push_back(tracked);
                         continue;
                     };
-                    self.session.apply(Change::GoOnWith(packet_id));
+                    self.session.apply(Change::NextPacketId(packet_id));
                     self.session.apply(Change::Started(message));
                     self.tags.insert(packet_id, tracked);
                 }

@@ -178,7 +178,8 @@ impl<T> Machine<T> {
         let limits = &self.options.limits;
         let queued_bytes = self.session.outbound().map_or(0, |outbound| outbound.queued_bytes());
         if self.queued_tags.len() >= limits.queue_messages
-            || queued_bytes.saturating_add(message.kept_bytes()) > limits.queue_bytes && !self.queued_tags.is_empty()
+            || queued_bytes.saturating_add(message.allocated_bytes()) > limits.queue_bytes
+                && !self.queued_tags.is_empty()
         {
             return Err(Error::QueueFull);
         }
@@ -219,7 +220,7 @@ impl<T> Machine<T> {
                     // [MQTT-3.3.1-1]
                     let sending = sending(delivery.qos, packet_id, true);
                     // A client keeps all of its messages in memory.
-                    let Some(message) = delivery.message.hot().map(Message::as_ref) else { break };
+                    let Some(message) = delivery.message.loaded().map(Message::as_ref) else { break };
                     match write_publish(
                         &mut self.output,
                         &mut self.link,
@@ -256,7 +257,7 @@ impl<T> Machine<T> {
         }
         while self.output.len() < self.options.limits.output_bytes {
             let Some(front) = self.session.outbound().and_then(|outbound| outbound.front()) else { break };
-            let (Some(message), qos) = (front.message.hot().cloned(), front.qos) else { break };
+            let (Some(message), qos) = (front.message.loaded().cloned(), front.qos) else { break };
             let message_ref = message.as_ref();
             if message_ref.is_expired(now_ms) {
                 self.counters.expired += 1;
@@ -299,7 +300,7 @@ impl<T> Machine<T> {
 
     /// The message at the front of the queue leaves it.
     fn withdraw(&mut self, qos: QoS, outcome: Option<Result<Published, Error>>, handler: &mut impl Handler<T>) {
-        self.session.apply(Change::Withdrawn);
+        self.session.apply(Change::Unqueued);
         self.queued_at_most_once -= usize::from(qos == QoS::AtMostOnce);
         let Some(tracked) = self.queued_tags.pop_front() else { return };
         self.forget(tracked.sequence);

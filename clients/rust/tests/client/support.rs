@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use tautwire_client::{Options, Reconnect};
 use tautwire_engine::Settings;
-use tautwire_reactor::{Broker, Entrance, Listen};
+use tautwire_reactor::{AcceptOptions, Broker, ListenerConfig};
 use tautwire_router::RetainedLimits;
 use tautwire_session::AckLevel;
 
@@ -20,15 +20,15 @@ pub(crate) struct Running(Option<Broker>);
 
 impl Running {
     pub(crate) fn start() -> Running {
-        Running::listening(Listen::plain(any_port(), AckLevel::default()))
+        Running::listening(ListenerConfig::plain(any_port(), AckLevel::default()))
     }
 
-    pub(crate) fn listening(listen: Listen) -> Running {
+    pub(crate) fn listening(listen: ListenerConfig) -> Running {
         // Without `$SYS` topics nothing wakes a thread by chance.
         let settings = Settings { sys_interval_s: 0, session_queue_messages: 100_000, ..Settings::default() };
         let retained = RetainedLimits { messages: 1000, bytes: 10 << 20 };
         Running(Some(
-            Broker::start(settings, retained, Default::default(), Entrance::open(&[listen]), 1, None)
+            Broker::start(settings, retained, Default::default(), AcceptOptions::open(&[listen]), 1, None)
                 .expect("a broker starts on a port of the kernel's choice"),
         ))
     }

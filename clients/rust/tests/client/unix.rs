@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use tautwire_client::{Client, Error, Options, Publication, QoS, Reconnect, Subscribe, blocking};
-use tautwire_reactor::{Listen, Place};
+use tautwire_reactor::{ListenAddress, ListenerConfig};
 use tautwire_session::AckLevel;
 
 use crate::support::{PATIENCE, Running, any_port, soon};
@@ -17,8 +17,8 @@ impl Socket {
     }
 
     fn serve(&self) -> Running {
-        let place = Place::Unix { path: self.0.clone(), mode: 0o600 };
-        Running::listening(Listen { place, ..Listen::plain(any_port(), AckLevel::default()) })
+        let place = ListenAddress::Unix { path: self.0.clone(), mode: 0o600 };
+        Running::listening(ListenerConfig { place, ..ListenerConfig::plain(any_port(), AckLevel::default()) })
     }
 
     fn options(&self) -> Options {

@@ -1,19 +1,22 @@
 //! WebSocket against the broker's own.
 
 use tautwire_client::{Client, Error, Options, Publication, QoS, Subscribe, blocking};
-use tautwire_reactor::Listen;
+use tautwire_reactor::ListenerConfig;
 use tautwire_session::AckLevel;
-use tautwire_websocket::{FrameLimits, Origins, Path, Rules};
+use tautwire_websocket::{FrameLimits, Origins, Path, WebSocketConfig};
 
 use crate::support::{PATIENCE, Running, any_port, soon};
 
 fn broker() -> Running {
-    let rules = Rules {
+    let rules = WebSocketConfig {
         path: Path::new("/mqtt").expect("a path"),
         origins: Origins::new(Vec::new()),
         limits: FrameLimits { frame_bytes: 1 << 20, message_bytes: 1 << 20 },
     };
-    Running::listening(Listen { websocket: Some(rules), ..Listen::plain(any_port(), AckLevel::default()) })
+    Running::listening(ListenerConfig {
+        websocket: Some(rules),
+        ..ListenerConfig::plain(any_port(), AckLevel::default())
+    })
 }
 
 fn options(broker: &Running, path: &str) -> Options {

@@ -7,7 +7,7 @@ use tautwire_cluster::names::{GroupKey, Partition};
 use tautwire_cluster::record::Place;
 use tautwire_contracts::Contract;
 use tautwire_protocol::{QoS, TopicFilter};
-use tautwire_router::{GroupNews, Home, MemberNews, SessionKey, ShareGroup};
+use tautwire_router::{GroupCoordinator, GroupUpdate, MemberUpdate, SessionKey, ShareGroup};
 use tautwire_session::{Journal, PendingMessage};
 
 use super::home_of;
@@ -91,7 +91,7 @@ impl<J: Journal> Shard<J> {
             let Some(group) = self.state.cluster.as_ref().and_then(|room| room.homes.get(slot)) else { continue };
             let (share, matched) = (group.share().clone(), Box::<str>::from(group.matched()));
             if group.partitions() > 0 {
-                self.state.context.exchange().set_home(&share, &matched, None);
+                self.state.context.exchange().set_coordinator(&share, &matched, None);
                 self.unlisten_for_group(&matched);
             }
         }
@@ -120,8 +120,8 @@ impl<J: Journal> ShardState<J> {
     fn publish_group_home(&self, slot: Slot) {
         let Some(group) = self.cluster.as_ref().and_then(|room| room.homes.get(slot)) else { return };
         let (shard, partitions) = (self.context.shard(), group.partitions());
-        let home = (partitions > 0).then_some(Home { shard, slot, partitions });
-        self.context.exchange().set_home(group.share(), group.matched(), home);
+        let home = (partitions > 0).then_some(GroupCoordinator { shard, slot, partitions });
+        self.context.exchange().set_coordinator(group.share(), group.matched(), home);
     }
 
     /// Whether this node delivers messages of a topic to a group that do not come by the log: one node of all does. What is of one node
@@ -190,7 +190,7 @@ impl<J: Journal> ShardState<J> {
         contract: Option<&Contract>,
         outgoing: &mut OutgoingPublish<'_>,
     ) {
-        let (now_ms, bytes) = (self.clock.now_ms(), outgoing.message.kept_bytes() + size_of::<PendingMessage>());
+        let (now_ms, bytes) = (self.clock.now_ms(), outgoing.message.allocated_bytes() + size_of::<PendingMessage>());
         let picked = self.pick_with(group, |group| {
             let room = self.cluster.as_ref().filter(|room| !room.log.is_full(slot, at))?;
             let home = room.homes.get(slot)?;
@@ -229,7 +229,7 @@ impl<J: Journal> ShardState<J> {
     #[inline(never)]
     pub(crate) fn record_settled(&mut self, member: SessionKey, delivery: &PendingMessage) {
         if let Some(share) = delivery.share.as_ref().filter(|_| LogPlace::of(delivery.message.id()).is_some()) {
-            self.notify_home(share, member, GroupNews::Done(delivery.message.id()));
+            self.notify_home(share, member, GroupUpdate::Done(delivery.message.id()));
         }
     }
 
@@ -241,35 +241,35 @@ impl<J: Journal> ShardState<J> {
         if LogPlace::of(delivery.message.id()).is_none() {
             return false;
         }
-        self.notify_home(share, member, GroupNews::Back(delivery.message.id()));
+        self.notify_home(share, member, GroupUpdate::Back(delivery.message.id()));
         true
     }
 
     /// Tells the home of a group what has become of a member.
-    pub(super) fn notify_home(&mut self, share: &str, member: SessionKey, news: GroupNews) {
+    pub(super) fn notify_home(&mut self, share: &str, member: SessionKey, update: GroupUpdate) {
         let Some(room) = &self.cluster else { return };
         let home = home_of(room.seed().group(share), self.outboxes.shards());
         if home == self.context.shard() {
-            return self.handle_member_event(share, member, news);
+            return self.handle_member_event(share, member, update);
         }
         let read_at_us = self.latency_recorder.read_at_us();
         let ShardState { outboxes, memory, .. } = self;
         if let Some(batch) = outboxes.batch_for(home, false, read_at_us, memory.ledger()) {
-            batch.push_news(MemberNews { share: share.into(), member, news });
+            batch.push_update(MemberUpdate { share: share.into(), member, update });
         }
     }
 
     /// At the home of a group: a member has become ready, or is done with a message, or gone.
     #[cold]
     #[inline(never)]
-    pub(crate) fn handle_member_event(&mut self, share: &str, member: SessionKey, news: GroupNews) {
+    pub(crate) fn handle_member_event(&mut self, share: &str, member: SessionKey, update: GroupUpdate) {
         let now_ms = self.clock.now_ms();
         let Some(room) = &mut self.cluster else { return };
         let Some(slot) = room.homes.slot(room.seed().group(share)) else { return };
-        let (message, is_done) = match news {
-            GroupNews::Ready => return room.log.unblock(slot),
-            GroupNews::Done(message) => (message, true),
-            GroupNews::Back(message) => (message, is(Mutant::ForgetsToPutBack)),
+        let (message, is_done) = match update {
+            GroupUpdate::Ready => return room.log.unblock(slot),
+            GroupUpdate::Done(message) => (message, true),
+            GroupUpdate::Back(message) => (message, is(Mutant::ForgetsToPutBack)),
         };
         if let Some(at) = LogPlace::of(message) {
             room.settle(slot, at, member, is_done, now_ms);

@@ -3,7 +3,7 @@
 use tautwire_cluster::Refusal;
 use tautwire_cluster::names::{ClientKey, GroupKey};
 use tautwire_protocol::{SubscribeReason, TopicFilter};
-use tautwire_router::GroupNews;
+use tautwire_router::GroupUpdate;
 use tautwire_session::{Change, Journal};
 
 use crate::cluster::cluster_state::SubscribeFilter;
@@ -26,7 +26,7 @@ impl<J: Journal> ShardState<J> {
         room.joining.begin(client, group, asked);
         room.await_join(session, group);
         self.ask_to_join(session, share);
-        self.notify_home(share, self.sessions.key(session), GroupNews::Ready);
+        self.notify_home(share, self.sessions.key(session), GroupUpdate::Ready);
     }
 
     fn ask_to_join(&mut self, session: SessionIndex, share: &str) {
@@ -48,7 +48,7 @@ impl<J: Journal> ShardState<J> {
     pub(in crate::cluster) fn activate_groups(&mut self, session: SessionIndex) {
         let member = self.sessions.key(session);
         for share in self.shares_of(session) {
-            self.notify_home(&share, member, GroupNews::Ready);
+            self.notify_home(&share, member, GroupUpdate::Ready);
         }
     }
 

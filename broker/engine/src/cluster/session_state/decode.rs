@@ -23,7 +23,7 @@ impl SessionState {
         if reader.u8()? != VERSION {
             return None;
         }
-        let (left_at_ms, expiry_s) = (reader.u64()?, reader.u32()?);
+        let (disconnected_at_ms, expiry_s) = (reader.u64()?, reader.u32()?);
         let cursors = Cursors::decode(reader.block()?).ok()?;
         let mut next = [Place::START; PARTITIONS as usize];
         for partition in Partition::all() {
@@ -33,14 +33,19 @@ impl SessionState {
         while !reader.0.is_empty() {
             let part = part(&mut reader)?;
             // No two messages have one identifier.
-            if let StatePart::Started(packet_id, _) | StatePart::Awaited(packet_id) = &part
+            if let StatePart::Started(packet_id, _) | StatePart::AwaitingPubComp(packet_id) = &part
                 && !ids.insert(*packet_id)
             {
                 return None;
             }
             parts.push(part);
         }
-        Some(SessionState { left_at_ms: (left_at_ms > 0).then_some(left_at_ms), expiry_s, next, parts })
+        Some(SessionState {
+            disconnected_at_ms: (disconnected_at_ms > 0).then_some(disconnected_at_ms),
+            expiry_s,
+            next,
+            parts,
+        })
     }
 }
 
@@ -48,8 +53,8 @@ fn part(reader: &mut Reader<'_>) -> Option<StatePart> {
     Some(match reader.u8()? {
         SUBSCRIBED => subscription(reader)?,
         STARTED => StatePart::Started(packet_id(reader)?, pending(reader)?),
-        AWAITED => StatePart::Awaited(packet_id(reader)?),
-        NEXT_PACKET_ID => StatePart::GoOnWith(packet_id(reader)?),
+        AWAITED => StatePart::AwaitingPubComp(packet_id(reader)?),
+        NEXT_PACKET_ID => StatePart::NextPacketId(packet_id(reader)?),
         QUEUED => StatePart::Queued(pending(reader)?),
         _ => return None,
     })

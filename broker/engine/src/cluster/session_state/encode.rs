@@ -15,7 +15,7 @@ use crate::cluster::cluster_state::LogPlace;
 use crate::mutant::{Mutant, is};
 
 /// The bytes of a session, whose next place in a partition is what `next` says, as far as its own messages tell nothing else.
-pub(crate) fn encode(session: &Session, left_at_ms: Option<u64>, next: impl Fn(Partition) -> Place) -> Vec<u8> {
+pub(crate) fn encode(session: &Session, disconnected_at_ms: Option<u64>, next: impl Fn(Partition) -> Place) -> Vec<u8> {
     let mut open: Vec<LogPlace> = Vec::new();
     let mut waiting: [Option<Place>; PARTITIONS as usize] = [None; PARTITIONS as usize];
     let (mut parts, mut skips) = (Writer::default(), false);
@@ -31,8 +31,8 @@ pub(crate) fn encode(session: &Session, left_at_ms: Option<u64>, next: impl Fn(P
                 message(parts.u8(STARTED).u16(packet_id.get()), delivery);
             }
         }
-        Change::Awaited(packet_id) => with_id(&mut parts, AWAITED, *packet_id),
-        Change::GoOnWith(packet_id) => with_id(&mut parts, NEXT_PACKET_ID, *packet_id),
+        Change::AwaitingPubComp(packet_id) => with_id(&mut parts, AWAITED, *packet_id),
+        Change::NextPacketId(packet_id) => with_id(&mut parts, NEXT_PACKET_ID, *packet_id),
         Change::Queued(delivery) => match LogPlace::of(delivery.message.id()) {
             // The log has it, and so do the subscriptions that it came by.
             Some(_) if is(Mutant::ForgetsQueue) => {}
@@ -46,7 +46,7 @@ pub(crate) fn encode(session: &Session, left_at_ms: Option<u64>, next: impl Fn(P
         // The record has a field for these, or does not keep them.
         Change::ExpiryInterval(_) | Change::Taken(_) | Change::Will(_) => {}
         Change::Unsubscribed(_)
-        | Change::Withdrawn
+        | Change::Unqueued
         | Change::StartedQueued
         | Change::Received(_)
         | Change::Completed(_)
@@ -60,7 +60,7 @@ pub(crate) fn encode(session: &Session, left_at_ms: Option<u64>, next: impl Fn(P
     open.dedup();
     let cursors = cursors(&open, |partition| waiting[partition.index()].unwrap_or(next(partition)));
     let mut writer = Writer::default();
-    writer.u8(VERSION).u64(left_at_ms.unwrap_or(0)).u32(session.expiry_interval_s()).block(&cursors);
+    writer.u8(VERSION).u64(disconnected_at_ms.unwrap_or(0)).u32(session.expiry_interval_s()).block(&cursors);
     writer.0.append(&mut parts.0);
     writer.0
 }
@@ -121,13 +121,13 @@ fn message(parts: &mut Writer, delivery: &PendingMessage) {
         (Some(LogPlace { partition, place }), _) => {
             parts.u8(partition.index() as u8).u64(place.sequence.0).u32(place.index);
         }
-        (None, Body::Hot(message)) => {
+        (None, Body::Loaded(message)) => {
             let mut stored = Vec::with_capacity(message.as_ref().stored_bytes());
             message.as_ref().append_stored(&mut stored);
             parts.block(&stored);
         }
         // A shard in a cluster has no store for messages that leave memory.
-        (None, Body::Cold(_)) => {
+        (None, Body::Spilled(_)) => {
             parts.block(&[]);
         }
     }

@@ -41,7 +41,7 @@ pub(crate) fn subscription_bytes(filter: &str) -> usize {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct SessionState {
     /// When its client left, by the clock of the node; `None` while it was connected.
-    pub(crate) left_at_ms: Option<u64>,
+    pub(crate) disconnected_at_ms: Option<u64>,
     pub(crate) expiry_s: u32,
     /// In each partition, the first place that it has not been offered, or that its client has not been sent.
     pub(crate) next: [Place; PARTITIONS as usize],
@@ -56,9 +56,9 @@ pub(crate) enum StatePart {
     /// A message has been sent to the client with this identifier.
     Started(PacketId, Pending),
     /// PUBCOMP is due.
-    Awaited(PacketId),
+    AwaitingPubComp(PacketId),
     /// The next message gets this identifier.
-    GoOnWith(PacketId),
+    NextPacketId(PacketId),
     /// A message waits that is not in the log.
     Queued(Pending),
 }
@@ -104,7 +104,7 @@ impl SessionState {
 
     /// Whether the session has ended because its client has been away for too long.
     pub(crate) fn has_expired(&self, now_ms: u64) -> bool {
-        let ends_at_ms = self.left_at_ms.map(|left_ms| left_ms.saturating_add(u64::from(self.expiry_s) * 1000));
+        let ends_at_ms = self.disconnected_at_ms.map(|left_ms| left_ms.saturating_add(u64::from(self.expiry_s) * 1000));
         self.expiry_s != u32::MAX && ends_at_ms.is_some_and(|at_ms| at_ms <= now_ms)
     }
 }

@@ -30,7 +30,7 @@ fn pending(name: MessageId, qos: QoS) -> PendingMessage {
         expires_at_ms: None,
     };
     PendingMessage {
-        message: message.keep(&Arc::default()).into(),
+        message: message.to_message_in(&Arc::default()).into(),
         qos,
         retain: true,
         subscription_ids: SubscriptionIds::from(&[SubscriptionId::new(7).expect("not 0")][..]),
@@ -66,15 +66,15 @@ fn bytes() -> Vec<u8> {
 #[test]
 fn a_session_is_read_as_it_was_written() {
     let state = SessionState::decode(&bytes()).expect("it is one");
-    assert_eq!((state.left_at_ms, state.expiry_s), (Some(5_000), 60));
+    assert_eq!((state.disconnected_at_ms, state.expiry_s), (Some(5_000), 60));
     let kinds: Vec<_> = state
         .parts
         .iter()
         .map(|part| match part {
             StatePart::Subscribed(filter, record) => format!("{filter} {:?}", record.options.qos),
             StatePart::Started(packet_id, pending) => format!("started {} {:?}", packet_id.get(), pending.qos),
-            StatePart::Awaited(packet_id) => format!("awaited {}", packet_id.get()),
-            StatePart::GoOnWith(packet_id) => format!("go on with {}", packet_id.get()),
+            StatePart::AwaitingPubComp(packet_id) => format!("awaited {}", packet_id.get()),
+            StatePart::NextPacketId(packet_id) => format!("go on with {}", packet_id.get()),
             StatePart::Queued(_) => "queued".to_owned(),
         })
         .collect();
@@ -110,7 +110,7 @@ fn what_waits_is_read_again_and_what_was_sent_is_not() {
     let early = encode(&session(), None, |_| Place::START);
     let state = SessionState::decode(&early).expect("it is one");
     assert_eq!(state.next[3], at(3, 12, 2).place);
-    assert_eq!((state.next[0], state.left_at_ms), (Place::START, None));
+    assert_eq!((state.next[0], state.disconnected_at_ms), (Place::START, None));
 }
 
 #[test]
@@ -137,7 +137,7 @@ fn bytes_that_are_no_state_are_refused() {
 fn a_session_ends_when_it_has_been_left_for_its_interval() {
     let state = SessionState::decode(&bytes()).expect("it is one");
     assert!(!state.has_expired(64_999) && state.has_expired(65_000));
-    assert!(!SessionState { left_at_ms: None, ..state.clone() }.has_expired(u64::MAX));
+    assert!(!SessionState { disconnected_at_ms: None, ..state.clone() }.has_expired(u64::MAX));
     assert!(!SessionState { expiry_s: u32::MAX, ..state }.has_expired(u64::MAX));
     assert_eq!(usize::from(PARTITIONS), 16);
 }

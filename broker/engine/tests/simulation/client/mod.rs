@@ -11,7 +11,7 @@ use tautwire_protocol::{
 };
 use tautwire_session::Journal;
 
-use crate::ledger::{Ledger, Request};
+use crate::ledger::{MemoryLedger, Request};
 use crate::packets::{ConnectOptions, connect_bytes, subscribe_bytes};
 use crate::support::{Choices, SimulatedBroker, SocketId};
 
@@ -177,7 +177,7 @@ impl Client {
     pub(crate) fn connect<J: Journal>(
         &mut self,
         broker: &mut SimulatedBroker<J>,
-        ledger: &mut Ledger,
+        ledger: &mut MemoryLedger,
         shard: usize,
         mut terms: ConnectOptions,
     ) {
@@ -203,7 +203,7 @@ impl Client {
         }
     }
 
-    fn note_maximum(&self, ledger: &mut Ledger, session: usize) {
+    fn note_maximum(&self, ledger: &mut MemoryLedger, session: usize) {
         let maximum = self.terms.as_ref().and_then(|terms| terms.maximum_packet_bytes).filter(|_| self.is_v5());
         let least = &mut ledger.incarnations[session].maximum_packet_bytes;
         *least = [*least, maximum].into_iter().flatten().min();
@@ -223,10 +223,10 @@ impl Client {
     }
 
     /// The connection is gone, or the client lets it go.
-    fn left(&mut self, now_ms: u64, ledger: &mut Ledger) {
+    fn left(&mut self, now_ms: u64, ledger: &mut MemoryLedger) {
         let established = self.phase != Phase::Connecting;
-        let lasting = self.terms.as_ref().is_some_and(|terms| terms.expiry_interval_s > 0);
-        self.expected = match (established, lasting) {
+        let persistent = self.terms.as_ref().is_some_and(|terms| terms.expiry_interval_s > 0);
+        self.expected = match (established, persistent) {
             // The connection may have ended earlier than the client saw it end.
             (true, true) if self.may_be_refused => Expected::Unknown,
             (true, true) => Expected::Present,
@@ -241,7 +241,7 @@ impl Client {
             self.allow_will(ledger);
         }
         self.drop_connection();
-        if established && !lasting {
+        if established && !persistent {
             // The session ends on both sides.
             self.outgoing.clear();
             self.held.clear();
@@ -263,7 +263,7 @@ impl Client {
     }
 
     /// From now on the broker may publish the will.
-    fn allow_will(&self, ledger: &mut Ledger) {
+    fn allow_will(&self, ledger: &mut MemoryLedger) {
         if let Some(will) = self.terms.as_ref().and_then(|terms| terms.will) {
             ledger.forbidden_wills.remove(&will);
         }
@@ -286,7 +286,12 @@ impl Client {
     }
 
     /// Loses the connection; `finished`: what the client has sent still arrives.
-    pub(crate) fn cut<J: Journal>(&mut self, broker: &mut SimulatedBroker<J>, ledger: &mut Ledger, finished: bool) {
+    pub(crate) fn cut<J: Journal>(
+        &mut self,
+        broker: &mut SimulatedBroker<J>,
+        ledger: &mut MemoryLedger,
+        finished: bool,
+    ) {
         if let Some(socket) = self.socket {
             if finished {
                 broker.abandon(socket)
@@ -301,7 +306,7 @@ impl Client {
     }
 
     /// The broker has crashed.
-    pub(crate) fn lose_broker(&mut self, now_ms: u64, ledger: &mut Ledger) {
+    pub(crate) fn lose_broker(&mut self, now_ms: u64, ledger: &mut MemoryLedger) {
         self.lingering = None;
         if self.phase != Phase::Offline {
             self.must_start_clean |= self.phase == Phase::Connecting && !self.may_be_cut(now_ms);
@@ -310,7 +315,7 @@ impl Client {
     }
 
     /// Turns to another connection; this one stays open.
-    pub(crate) fn abandon<J: Journal>(&mut self, broker: &SimulatedBroker<J>, ledger: &mut Ledger) {
+    pub(crate) fn abandon<J: Journal>(&mut self, broker: &SimulatedBroker<J>, ledger: &mut MemoryLedger) {
         self.left(broker.now_ms(), ledger);
     }
 
@@ -318,7 +323,7 @@ impl Client {
     pub(crate) fn disconnect<J: Journal>(
         &mut self,
         broker: &mut SimulatedBroker<J>,
-        ledger: &mut Ledger,
+        ledger: &mut MemoryLedger,
         reason: DisconnectReason,
     ) {
         let reason = if self.is_v5() { reason } else { DisconnectReason::NormalDisconnection };
@@ -338,7 +343,12 @@ impl Client {
             && (qos == QoS::AtMostOnce || self.outgoing.len() < self.broker_receive_maximum.min(20))
     }
 
-    pub(crate) fn publish<J: Journal>(&mut self, broker: &mut SimulatedBroker<J>, ledger: &mut Ledger, number: usize) {
+    pub(crate) fn publish<J: Journal>(
+        &mut self,
+        broker: &mut SimulatedBroker<J>,
+        ledger: &mut MemoryLedger,
+        number: usize,
+    ) {
         let qos = ledger.publications[number].qos;
         let id = (qos != QoS::AtMostOnce).then(|| self.next_packet_id());
         if let Some(id) = id {
@@ -350,7 +360,7 @@ impl Client {
     fn send_publish<J: Journal>(
         &mut self,
         broker: &mut SimulatedBroker<J>,
-        ledger: &mut Ledger,
+        ledger: &mut MemoryLedger,
         number: usize,
         packet_id: Option<PacketId>,
         dup: bool,
@@ -401,7 +411,7 @@ impl Client {
     pub(crate) fn publish_in_part<J: Journal>(
         &mut self,
         broker: &mut SimulatedBroker<J>,
-        ledger: &mut Ledger,
+        ledger: &mut MemoryLedger,
         number: usize,
         choices: &mut impl Choices,
     ) {
@@ -423,7 +433,7 @@ impl Client {
     pub(crate) fn subscribe<J: Journal>(
         &mut self,
         broker: &mut SimulatedBroker<J>,
-        ledger: &mut Ledger,
+        ledger: &mut MemoryLedger,
         mut requests: Vec<Request>,
     ) {
         let identifier = requests.first().and_then(|request| request.identifier).filter(|_| self.is_v5());
@@ -447,7 +457,7 @@ impl Client {
     pub(crate) fn unsubscribe<J: Journal>(
         &mut self,
         broker: &mut SimulatedBroker<J>,
-        ledger: &mut Ledger,
+        ledger: &mut MemoryLedger,
         filters: Vec<String>,
     ) {
         let id = self.next_packet_id();

@@ -9,7 +9,7 @@ use tautwire_protocol::{
 use tautwire_session::Journal;
 
 use super::{Acknowledged, Client, Expected, Outcome, PendingAnswer, PendingRequest, Phase};
-use crate::ledger::{Arrival, Ledger};
+use crate::ledger::{Arrival, MemoryLedger};
 use crate::support::SimulatedBroker;
 
 impl Client {
@@ -29,7 +29,7 @@ impl Client {
     pub(crate) fn read<J: Journal>(
         &mut self,
         broker: &mut SimulatedBroker<J>,
-        ledger: &mut Ledger,
+        ledger: &mut MemoryLedger,
         most: usize,
     ) -> Outcome {
         let Some(socket) = self.socket else { return Ok(()) };
@@ -63,7 +63,7 @@ impl Client {
     fn on_packet<J: Journal>(
         &mut self,
         broker: &mut SimulatedBroker<J>,
-        ledger: &mut Ledger,
+        ledger: &mut MemoryLedger,
         packet: &Packet<'_>,
     ) -> Outcome {
         match (self.phase, packet) {
@@ -139,7 +139,7 @@ impl Client {
     fn on_connack<J: Journal>(
         &mut self,
         broker: &mut SimulatedBroker<J>,
-        ledger: &mut Ledger,
+        ledger: &mut MemoryLedger,
         connack: &ConnAck<'_>,
     ) -> Outcome {
         if self.may_be_refused
@@ -181,7 +181,7 @@ impl Client {
     }
 
     /// [MQTT-4.4.0-1]
-    fn resend<J: Journal>(&mut self, broker: &mut SimulatedBroker<J>, ledger: &mut Ledger) {
+    fn resend<J: Journal>(&mut self, broker: &mut SimulatedBroker<J>, ledger: &mut MemoryLedger) {
         let outgoing: Vec<_> =
             self.outgoing.iter().map(|outgoing| (outgoing.id, outgoing.number, outgoing.received)).collect();
         for (id, number, received) in outgoing {
@@ -194,7 +194,7 @@ impl Client {
     }
 
     /// PUBACK and PUBREC come in the order of the messages [MQTT-4.6.0-2], [MQTT-4.6.0-3].
-    fn on_acknowledgement(&mut self, ledger: &mut Ledger, qos: QoS, id: PacketId, reason: ReasonCode) -> Outcome {
+    fn on_acknowledgement(&mut self, ledger: &mut MemoryLedger, qos: QoS, id: PacketId, reason: ReasonCode) -> Outcome {
         let is_refused = self.may_be_refused && reason == ReasonCode::QuotaExceeded;
         if reason.as_u8() >= 0x80 && !is_refused {
             return Err(format!("message refused, packet {}: {reason:?}", id.get()));
@@ -225,7 +225,7 @@ impl Client {
         Ok(())
     }
 
-    fn on_publish(&mut self, ledger: &mut Ledger, publish: &Publish<'_>) -> Outcome {
+    fn on_publish(&mut self, ledger: &mut MemoryLedger, publish: &Publish<'_>) -> Outcome {
         let alias = publish.properties.topic_alias().map(NonZeroU16::get);
         let accepted = self.terms.as_ref().map_or(0, |terms| terms.topic_alias_maximum);
         if alias.is_some_and(|alias| alias > accepted) {
@@ -258,7 +258,7 @@ impl Client {
     }
 
     /// Keeps account of packet identifiers; true where QoS 2 says that the message is here already.
-    fn take_on(&mut self, publish: &Publish<'_>, ledger: &Ledger) -> Result<bool, String> {
+    fn take_on(&mut self, publish: &Publish<'_>, ledger: &MemoryLedger) -> Result<bool, String> {
         let Some(id) = publish.packet_id() else { return Ok(false) };
         if self.in_flight.insert(id.get(), publish.qos()).is_some() {
             return Err(format!("packet identifier {} is in use", id.get()));

@@ -19,7 +19,7 @@ const TIMEOUT: Duration = Duration::from_secs(30);
 /// The largest answer.
 const ANSWER_MAX_BYTES: u64 = 64 * 1024 * 1024;
 const FIELDS_MAX: usize = 64;
-const HEAD_MAX_BYTES: usize = 64 * 1024;
+const REQUEST_HEAD_MAX_BYTES: usize = 64 * 1024;
 /// The largest file of authorities.
 const CA_MAX_BYTES: usize = 4 << 20;
 
@@ -101,8 +101,8 @@ impl Admin {
         stream.write_all(request.as_bytes()).map_err(|error| self.lost(&error))?;
         let mut reader = BufReader::new(stream);
         let mut head = Vec::new();
-        while !head.ends_with(b"\r\n\r\n") && head.len() < HEAD_MAX_BYTES {
-            let count = reader.by_ref().take(HEAD_MAX_BYTES as u64).read_until(b'\n', &mut head);
+        while !head.ends_with(b"\r\n\r\n") && head.len() < REQUEST_HEAD_MAX_BYTES {
+            let count = reader.by_ref().take(REQUEST_HEAD_MAX_BYTES as u64).read_until(b'\n', &mut head);
             if count.map_err(|error| self.lost(&error))? == 0 {
                 break;
             }

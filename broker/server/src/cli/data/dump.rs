@@ -10,7 +10,7 @@ use tautwire_journal::{
 };
 use tautwire_message::MessageId;
 use tautwire_protocol::{TopicFilter, topic_matches};
-use tautwire_session::parts_of_name;
+use tautwire_session::split_session_name;
 
 use super::super::arguments::{Argument, Arguments, Command, OptionGroup, flag, value};
 use super::super::{CommandExit, Exit};
@@ -161,7 +161,7 @@ impl Dump {
         }
         for record in &records {
             if let Record::Opened { session, client_id, .. } = record {
-                let (_, client_id) = parts_of_name(client_id);
+                let (_, client_id) = split_session_name(client_id);
                 self.clients.insert(*session, client_id.to_owned());
             }
         }

@@ -2,7 +2,7 @@
 
 use tautwire_journal::record::{PendingRecord, Record};
 use tautwire_message::{MessageId, MessageRef};
-use tautwire_session::parts_of_name;
+use tautwire_session::split_session_name;
 
 use crate::fields::{Fields, Value};
 
@@ -13,7 +13,7 @@ pub(super) fn fields(record: &Record<'_>, with_payloads: bool) -> Fields {
         Record::Message(message) => add_message(&mut fields, &message, with_payloads),
         Record::Opened { at_ms, client_id, .. } => {
             fields.add("at_ms", at_ms);
-            if let (Some(mount_point), _) = parts_of_name(client_id) {
+            if let (Some(mount_point), _) = split_session_name(client_id) {
                 fields.add("mount_point", mount_point);
             }
         }
@@ -45,8 +45,8 @@ pub(super) fn fields(record: &Record<'_>, with_payloads: bool) -> Fields {
         | Record::Completed { packet_id, .. }
         | Record::Taken { packet_id, .. }
         | Record::Released { packet_id, .. }
-        | Record::GoOnWith { packet_id, .. }
-        | Record::Awaited { packet_id, .. } => fields.add("packet_id", u64::from(packet_id.get())),
+        | Record::NextPacketId { packet_id, .. }
+        | Record::AwaitingPubComp { packet_id, .. } => fields.add("packet_id", u64::from(packet_id.get())),
         Record::RetainedSet { sequence, message } => {
             fields.add("sequence", sequence);
             fields.add("message", message.to_string());
@@ -55,11 +55,11 @@ pub(super) fn fields(record: &Record<'_>, with_payloads: bool) -> Fields {
             fields.add("sequence", sequence);
             fields.add("topic", topic);
         }
-        Record::Begun { shards, seed } => {
+        Record::RunStarted { shards, seed } => {
             fields.add("shards", u64::from(shards));
             fields.add("seed", format!("{seed:016x}"));
         }
-        Record::Handed { from, to, sequence, message, member } => {
+        Record::Forwarded { from, to, sequence, message, member } => {
             fields.add("from_shard", u64::from(from.0));
             fields.add("to_shard", u64::from(to.0));
             fields.add("sequence", sequence);
@@ -69,7 +69,7 @@ pub(super) fn fields(record: &Record<'_>, with_payloads: bool) -> Fields {
                 fields.add("share", member.share);
             }
         }
-        Record::Took { from, to, sequence } => {
+        Record::ForwardAccepted { from, to, sequence } => {
             fields.add("from_shard", u64::from(from.0));
             fields.add("to_shard", u64::from(to.0));
             fields.add("sequence", sequence);
@@ -89,7 +89,7 @@ pub(super) fn message_of(record: &Record<'_>) -> Option<MessageId> {
     match record {
         Record::Message(message) => Some(message.id),
         Record::Queued { delivery, .. } | Record::Started { delivery, .. } => Some(delivery.message),
-        Record::RetainedSet { message, .. } | Record::Handed { message, .. } => Some(*message),
+        Record::RetainedSet { message, .. } | Record::Forwarded { message, .. } => Some(*message),
         _ => None,
     }
 }

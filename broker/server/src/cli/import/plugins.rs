@@ -33,7 +33,7 @@ enum Kind {
     /// It has a file of users.
     Users,
     /// It has a file of access rules.
-    Rules,
+    WebSocketConfig,
     /// It keeps the state.
     State,
     /// It may decide who connects and what they may do.
@@ -46,7 +46,7 @@ impl Plugins {
         for plugin in self.common.iter().chain(own).filter_map(|index| self.all.get(*index)) {
             match (plugin.kind, &plugin.file) {
                 (Kind::Users, Some(file)) => security.password_file = Some(file.clone()),
-                (Kind::Rules, Some(file)) => security.acl_file = Some(file.clone()),
+                (Kind::WebSocketConfig, Some(file)) => security.acl_file = Some(file.clone()),
                 (Kind::Other, _) => security.plugin_decides = true,
                 (Kind::State, _) | (_, None) => {}
             }
@@ -57,7 +57,7 @@ impl Plugins {
         let stem = Path::new(path).file_stem().map(|stem| stem.to_string_lossy().into_owned()).unwrap_or_default();
         let (kind, answer) = match &*stem {
             "mosquitto_password_file" => (Kind::Users, OptionOutcome::Translated),
-            "mosquitto_acl_file" => (Kind::Rules, OptionOutcome::Translated),
+            "mosquitto_acl_file" => (Kind::WebSocketConfig, OptionOutcome::Translated),
             "mosquitto_dynamic_security" => {
                 let why = "its file is not read: add users by `tautwire user`, and write roles in acl.file";
                 (Kind::Other, OptionOutcome::Noted(why.into()))
@@ -111,7 +111,7 @@ pub(super) fn read(reading: &mut Reading, key: &str, value: &str) -> Option<Opti
             let current = reading.plugins.current.and_then(|index| reading.plugins.all.get_mut(index));
             match (current, option) {
                 (Some(plugin @ Plugin { kind: Kind::Users, .. }), "password_file")
-                | (Some(plugin @ Plugin { kind: Kind::Rules, .. }), "acl_file") => {
+                | (Some(plugin @ Plugin { kind: Kind::WebSocketConfig, .. }), "acl_file") => {
                     plugin.file = Some(value.to_owned());
                     Some(OptionOutcome::Translated)
                 }

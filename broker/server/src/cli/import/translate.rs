@@ -28,7 +28,7 @@ pub(super) struct Imported {
 }
 
 /// Access rules of some listeners.
-struct Rules {
+struct WebSocketConfig {
     /// Where they were; `None` for those that deny everything.
     file: Option<String>,
     /// Where they are now.
@@ -77,7 +77,7 @@ impl Reading {
         }
         let rules = self.rules(&listeners, &folder).map_err(|error| vec![error])?;
         // One file for all is said once.
-        let is_common = |rules: &&Rules| listeners.iter().all(|listener| rules.are_of(listener));
+        let is_common = |rules: &&WebSocketConfig| listeners.iter().all(|listener| rules.are_of(listener));
         let common_rules = rules.iter().find(is_common).map(|rules| rules.name.clone());
         if let Some(name) = &common_rules {
             self.set("acl.file", quoted(name));
@@ -283,8 +283,8 @@ impl Reading {
     }
 
     /// Access rules, a file of ours for each that the listeners have.
-    fn rules(&mut self, listeners: &[Listener], folder: &Path) -> Result<Vec<Rules>, String> {
-        let mut all: Vec<Rules> = Vec::new();
+    fn rules(&mut self, listeners: &[Listener], folder: &Path) -> Result<Vec<WebSocketConfig>, String> {
+        let mut all: Vec<WebSocketConfig> = Vec::new();
         let files = listeners.iter().filter(|listener| !listener.security.plugin_decides);
         for file in files.filter_map(|listener| listener.security.acl_file.as_ref()) {
             if all.iter().any(|rules| rules.file.as_ref() == Some(file)) {
@@ -299,17 +299,21 @@ impl Reading {
                 imported.text.push_str(DENY_ALL);
             }
             let number = if all.is_empty() { String::new() } else { format!("-{}", all.len() + 1) };
-            all.push(Rules { file: Some(file.clone()), name: format!("access{number}.toml"), text: imported.text });
+            all.push(WebSocketConfig {
+                file: Some(file.clone()),
+                name: format!("access{number}.toml"),
+                text: imported.text,
+            });
         }
         if listeners.iter().any(|listener| listener.security.plugin_decides) {
             let text = format!("# A plugin of mosquitto decided who may do what. Nobody may do anything.\n{DENY_ALL}");
-            all.push(Rules { file: None, name: CLOSED_RULES.to_owned(), text });
+            all.push(WebSocketConfig { file: None, name: CLOSED_RULES.to_owned(), text });
         }
         Ok(all)
     }
 }
 
-impl Rules {
+impl WebSocketConfig {
     /// Whether they hold for a listener.
     fn are_of(&self, listener: &Listener) -> bool {
         match &self.file {

@@ -6,9 +6,9 @@ use std::ops::{Deref, DerefMut};
 
 /// A place for a `T` that there is not: an `Option` of it has no size and is always `None`.
 #[derive(Debug)]
-pub struct NoSeat<T>(Infallible, PhantomData<T>);
+pub struct NoClusterBox<T>(Infallible, PhantomData<T>);
 
-impl<T> Deref for NoSeat<T> {
+impl<T> Deref for NoClusterBox<T> {
     type Target = T;
 
     fn deref(&self) -> &T {
@@ -16,11 +16,11 @@ impl<T> Deref for NoSeat<T> {
     }
 }
 
-impl<T> DerefMut for NoSeat<T> {
+impl<T> DerefMut for NoClusterBox<T> {
     fn deref_mut(&mut self) -> &mut T {
         match self.0 {}
     }
 }
 
 // It is what makes the feature `cluster` cost a broker without one nothing.
-const _: () = assert!(size_of::<Option<NoSeat<u64>>>() == 0);
+const _: () = assert!(size_of::<Option<NoClusterBox<u64>>>() == 0);

@@ -7,7 +7,7 @@ use tautwire_journal::{Damage, PossiblyAffected, SessionId};
 use tautwire_session::{Replay, SessionNumber};
 
 /// Tells all that is lost; says whether anything is. `state`: what is left.
-pub(crate) fn tell(
+pub(crate) fn log_losses(
     path: &Path,
     snapshot: &SnapshotInfo,
     damage: &[Damage],

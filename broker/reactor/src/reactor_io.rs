@@ -10,134 +10,134 @@ use tautwire_protocol::ConnectReason;
 use tautwire_router::{Batch, ShardIndex};
 use tautwire_session::Journal;
 
-use crate::bell::Bell;
+use crate::acceptor::Acceptor;
+use crate::authenticator::{AuthResponder, Authenticator};
 use crate::clock::Now;
 use crate::cluster::ClusterThread;
 use crate::connections::Connections;
-use crate::door::Door;
-use crate::doorkeeper::{Doorkeeper, Ticket};
-use crate::inbox::{Order, Orders};
-use crate::memory::{self, Trimmer};
-use crate::promises::Promises;
-use crate::ways::{Adopted, Ways};
+use crate::heap::{self, HeapTrimmer};
+use crate::inbox::{Command, Commands};
+use crate::pending_publishes::PendingPublishes;
+use crate::shard_channels::{MigratingConnection, ShardChannels};
+use crate::waker::Waker;
 
 /// Connections of other threads let in in one turn.
-const ADOPTED_MAX: usize = 64;
+const MIGRATIONS_PER_TURN_MAX: usize = 64;
 
 #[derive(Debug)]
-pub(crate) struct Host {
+pub(crate) struct ReactorIo {
     pub(crate) connections: Connections,
-    pub(crate) door: Door,
-    pub(crate) ways: Ways,
-    pub(crate) bell: Arc<Bell>,
+    pub(crate) acceptor: Acceptor,
+    pub(crate) shard_channels: ShardChannels,
+    pub(crate) waker: Arc<Waker>,
     pub(crate) stop: Arc<AtomicBool>,
     /// `None` when the broker stops.
-    pub(crate) orders: Option<Orders>,
+    pub(crate) commands: Option<Commands>,
     /// Operators who wait for the log.
-    promises: Promises,
+    pending_publishes: PendingPublishes,
     /// Finds out who clients are, where they are asked.
-    pub(crate) doorkeeper: Option<Arc<dyn Doorkeeper>>,
+    pub(crate) authenticator: Option<Arc<dyn Authenticator>>,
     /// The thread of the cluster, where the broker is one of several.
     cluster: Option<Arc<dyn ClusterThread>>,
     began_us: u64,
     /// One thread looks after the heap for all.
-    pub(crate) trimmer: Option<Trimmer>,
+    pub(crate) trimmer: Option<HeapTrimmer>,
     /// How many more connections are adopted in this turn.
-    adoptions_left: usize,
+    migrations_left: usize,
     /// The thread that was given the last handshake of TLS.
-    shaken: usize,
+    last_handshake_shard: usize,
 }
 
-impl Host {
+impl ReactorIo {
     pub(crate) fn new(
         connections: Connections,
-        door: Door,
-        ways: Ways,
-        bell: Arc<Bell>,
+        acceptor: Acceptor,
+        shard_channels: ShardChannels,
+        waker: Arc<Waker>,
         stop: Arc<AtomicBool>,
-        orders: Orders,
+        commands: Commands,
         cluster: Option<Arc<dyn ClusterThread>>,
-    ) -> Host {
-        let doorkeeper = door.doorkeeper().cloned();
-        let trimmer = ways.is_of_first_thread().then(Trimmer::default);
-        Host {
+    ) -> ReactorIo {
+        let authenticator = acceptor.authenticator().cloned();
+        let trimmer = shard_channels.is_of_first_thread().then(HeapTrimmer::default);
+        ReactorIo {
             connections,
-            door,
-            ways,
-            bell,
+            acceptor,
+            shard_channels,
+            waker,
             stop,
-            orders: Some(orders),
-            promises: Promises::default(),
-            doorkeeper,
+            commands: Some(commands),
+            pending_publishes: PendingPublishes::default(),
+            authenticator,
             cluster,
             began_us: 0,
             trimmer,
-            adoptions_left: 0,
-            shaken: 0,
+            migrations_left: 0,
+            last_handshake_shard: 0,
         }
     }
 
     /// What has been kept for reuse goes when fewer will use it. The first thread sees that, and trims for all a few seconds later again, when
     /// the others have given back theirs.
-    fn give_back_after_a_crowd<J: Journal>(&mut self, shard: &mut Shard<J>, now_ms: u64) {
+    fn trim_after_churn<J: Journal>(&mut self, shard: &mut Shard<J>, now_ms: u64) {
         let is_due = match &mut self.trimmer {
             Some(trimmer) => trimmer.is_due(shard.held_bytes(), now_ms),
-            None => self.ways.has_heard_that_a_crowd_has_gone(),
+            None => self.shard_channels.take_churn_ended(),
         };
         if !is_due {
             return;
         }
         shard.shrink();
         self.connections.shrink();
-        memory::give_back(self.trimmer.is_some());
+        heap::give_back(self.trimmer.is_some());
         if self.trimmer.is_some() {
-            self.ways.tell_that_a_crowd_has_gone();
+            self.shard_channels.notify_churn_ended();
         }
     }
 
     /// To be called before each turn.
     pub(crate) fn begin_turn(&mut self, now: Now) {
-        self.adoptions_left = ADOPTED_MAX;
+        self.migrations_left = MIGRATIONS_PER_TURN_MAX;
         self.began_us = now.us;
-        self.connections.begin_turn(now, self.ways.has_batches());
-        self.door.begin_turn();
+        self.connections.begin_turn(now, self.shard_channels.has_batches());
+        self.acceptor.begin_turn();
     }
 
     /// Lets in the next one who waits; in a rush reads from it at once.
-    fn let_in<J: Journal>(&mut self, shard: &mut Shard<J>) -> bool {
-        let Connections { turnover, clock, .. } = &mut self.connections;
-        if self.door.next_ms().is_none() || !turnover.may_let_in(|| clock.now_us()) {
+    fn admit_next<J: Journal>(&mut self, shard: &mut Shard<J>) -> bool {
+        let Connections { churn_budget, clock, .. } = &mut self.connections;
+        if self.acceptor.next_ms().is_none() || !churn_budget.may_admit(|| clock.now_us()) {
             return false;
         }
-        let Some(newcomer) = self.door.next(self.connections.now_ms, shard.counters()) else { return false };
+        let Some(accepted) = self.acceptor.next(self.connections.now_ms, shard.counters()) else { return false };
         if let Some(trimmer) = &mut self.trimmer {
-            trimmer.note_one_who_comes();
+            trimmer.record_connect();
         }
-        if newcomer.is_by_tls()
+        if accepted.needs_tls_handshake()
             && let Some(to) = self.next_for_handshakes()
         {
-            self.ways.hand_over(to, Adopted { newcomer, bytes: Vec::new() });
-        } else if self.door.is_rush() {
-            self.connections.admit_and_read(shard, newcomer);
+            self.shard_channels.send_connection(to, MigratingConnection { accepted, bytes: Vec::new() });
+        } else if self.acceptor.is_accept_burst() {
+            self.connections.admit_and_read(shard, accepted);
         } else {
-            self.connections.admit(shard, newcomer);
+            self.connections.admit(shard, accepted);
         }
         true
     }
 
     /// The thread that is to make the next handshake of TLS, if it is another one. They take turns: whose client it is shows later.
     fn next_for_handshakes(&mut self) -> Option<ShardIndex> {
-        let threads = self.ways.peers() + 1;
-        self.shaken = (self.shaken + 1) % threads;
-        (self.shaken > 0).then_some(ShardIndex(self.shaken as u8))
+        let threads = self.shard_channels.peers() + 1;
+        self.last_handshake_shard = (self.last_handshake_shard + 1) % threads;
+        (self.last_handshake_shard > 0).then_some(ShardIndex(self.last_handshake_shard as u8))
     }
 
     /// Finds out who a client is, now or later.
-    fn find_out<J: Journal>(&mut self, shard: &mut Shard<J>, id: ConnectionId) {
+    fn authenticate<J: Journal>(&mut self, shard: &mut Shard<J>, id: ConnectionId) {
         let Some(question) = shard.take_auth_request(id) else { return };
-        let verdict = match (shard.origin(id), &self.doorkeeper, &self.orders) {
-            (Some(origin), Some(doorkeeper), Some(orders)) => {
-                doorkeeper.ask(&origin, question, Ticket::new(orders.inbox(), id, &origin))
+        let verdict = match (shard.origin(id), &self.authenticator, &self.commands) {
+            (Some(origin), Some(authenticator), Some(commands)) => {
+                authenticator.ask(&origin, question, AuthResponder::new(commands.inbox(), id, &origin))
             }
             // The broker stops.
             _ => {
@@ -155,13 +155,13 @@ impl Host {
         let told_to_stop = !self.connections.is_stopping() && self.stop.load(Ordering::SeqCst);
         told_to_stop
             || self.connections.has_work()
-            || self.door.has_work(self.connections.now_ms)
-            || self.ways.has_work(accepts_batches)
-            || self.orders.as_ref().is_some_and(Orders::are_there)
+            || self.acceptor.has_work(self.connections.now_ms)
+            || self.shard_channels.has_work(accepts_batches)
+            || self.commands.as_ref().is_some_and(Commands::has_commands)
     }
 }
 
-impl<J: Journal> Io<J> for Host {
+impl<J: Journal> Io<J> for ReactorIo {
     fn began_us(&self) -> u64 {
         self.began_us
     }
@@ -176,71 +176,71 @@ impl<J: Journal> Io<J> for Host {
 
     fn ask_cluster(&mut self, requests: &mut VecDeque<ClusterRequest>) {
         if let Some(cluster) = &self.cluster {
-            cluster.ask(self.ways.own(), requests);
+            cluster.ask(self.shard_channels.own_shard(), requests);
         }
     }
 
     fn room(&mut self, to: ShardIndex) -> usize {
-        self.ways.room(to)
+        self.shard_channels.room(to)
     }
 
     fn adopt(&mut self, shard: &mut Shard<J>) -> bool {
-        if self.adoptions_left == 0 {
+        if self.migrations_left == 0 {
             return false;
         }
-        self.adoptions_left -= 1;
-        let Some(adopted) = self.ways.next_adopted() else { return false };
-        self.connections.adopt(shard, adopted);
+        self.migrations_left -= 1;
+        let Some(migrating) = self.shard_channels.next_migrated() else { return false };
+        self.connections.insert_migrated(shard, migrating);
         true
     }
 
     fn next_batch(&mut self, from: ShardIndex) -> Option<Batch> {
-        self.ways.next_batch(from)
+        self.shard_channels.next_batch(from)
     }
 
     fn batches_taken(&mut self, from: ShardIndex) {
-        self.ways.tell_of_room(from);
+        self.shard_channels.notify_capacity(from);
     }
 
     fn read(&mut self, shard: &mut Shard<J>) -> bool {
-        self.connections.read_next(shard) || (self.door.is_rush() && self.let_in(shard))
+        self.connections.read_next(shard) || (self.acceptor.is_accept_burst() && self.admit_next(shard))
     }
 
     fn accept(&mut self, shard: &mut Shard<J>) {
-        while !self.door.is_rush() && self.let_in(shard) {}
+        while !self.acceptor.is_accept_burst() && self.admit_next(shard) {}
     }
 
     fn run_commands(&mut self, shard: &mut Shard<J>) {
-        self.promises.settle(shard);
-        let Some(orders) = self.orders.as_ref().filter(|orders| orders.are_there()) else { return };
-        shard.counters().orders_refused.add(orders.take_refused());
-        for (id, verdict) in orders.take_verdicts() {
+        self.pending_publishes.settle(shard);
+        let Some(commands) = self.commands.as_ref().filter(|commands| commands.has_commands()) else { return };
+        shard.counters().orders_refused.add(commands.take_refused());
+        for (id, verdict) in commands.take_verdicts() {
             shard.apply_auth_decision(id, verdict, self.connections.now_ms);
         }
         if self.cluster.is_some() {
-            for event in orders.take_events() {
+            for event in commands.take_events() {
                 shard.handle_cluster_event(event, self.connections.now_ms);
             }
         }
-        for order in orders.take() {
+        for order in commands.take() {
             match order {
-                Order::Publish(message, answer) => {
+                Command::Publish(message, answer) => {
                     let published = shard.publish_for_operator(&message, self.connections.now_ms);
-                    self.promises.answer(published, answer);
+                    self.pending_publishes.answer(published, answer);
                 }
-                Order::Keep(promise, answer) => {
-                    self.promises.answer(Ok(Published { matched: true, promise: Some(promise) }), answer);
+                Command::WaitDurable(promise, answer) => {
+                    self.pending_publishes.answer(Ok(Published { matched: true, promise: Some(promise) }), answer);
                 }
-                Order::AdminQuery(survey) => shard.run_admin_query(survey, self.connections.now_ms),
-                Order::Disconnect(name, ends_session, answer) => {
-                    answer.give(shard.disconnect_by_name(&name, ends_session, self.connections.now_ms));
+                Command::AdminQuery(survey) => shard.run_admin_query(survey, self.connections.now_ms),
+                Command::Disconnect(name, ends_session, answer) => {
+                    answer.send(shard.disconnect_by_name(&name, ends_session, self.connections.now_ms));
                 }
-                Order::Adopt(placed, step, answer) => {
+                Command::ApplyConfig(planned, step, answer) => {
                     // Nobody comes between: this thread lets all newcomers in.
-                    self.door.replace(placed, self.connections.now_ms);
+                    self.acceptor.replace(planned, self.connections.now_ms);
                     let before = step.make();
                     shard.apply_config_update();
-                    answer.give(before);
+                    answer.send(before);
                 }
             }
         }
@@ -252,20 +252,20 @@ impl<J: Journal> Io<J> for Host {
 
     fn perform(&mut self, shard: &mut Shard<J>, action: Action) {
         if let Action::Move(id, to) = action {
-            if let Some(connection) = self.connections.give_away(shard, id) {
-                self.ways.hand_over(to, connection);
+            if let Some(connection) = self.connections.take_for_migration(shard, id) {
+                self.shard_channels.send_connection(to, connection);
             }
             return;
         }
         if let Action::Ask(id) = action {
-            self.find_out(shard, id);
+            self.authenticate(shard, id);
             return;
         }
         self.connections.perform(shard, action);
     }
 
     fn send(&mut self, to: ShardIndex, batches: impl Iterator<Item = Batch>) {
-        self.ways.send(to, batches);
+        self.shard_channels.send(to, batches);
     }
 
     fn write_ready(&mut self, shard: &mut Shard<J>) {
@@ -277,21 +277,21 @@ impl<J: Journal> Io<J> for Host {
     }
 
     fn end_turn(&mut self, shard: &mut Shard<J>) -> NextTurn {
-        self.connections.watch_fresh(shard);
-        self.connections.acknowledge_at_once(shard.counters());
+        self.connections.register_new(shard);
+        self.connections.send_quick_acks(shard.counters());
         self.connections.close_drained(shard);
-        self.ways.send_moves();
+        self.shard_channels.send_migrations();
         let now_ms = self.connections.now_ms;
-        self.give_back_after_a_crowd(shard, now_ms);
-        self.bell.before_sleep();
-        if self.has_work(shard.accepts_batches()) || self.promises.are_due(shard) {
+        self.trim_after_churn(shard, now_ms);
+        self.waker.before_sleep();
+        if self.has_work(shard.accepts_batches()) || self.pending_publishes.has_ready(shard) {
             return NextTurn::Busy;
         }
-        let trim_ms = self.trimmer.as_ref().and_then(Trimmer::next_ms);
-        NextTurn::Until([self.door.next_ms(), self.connections.next_ms(), trim_ms].into_iter().flatten().min())
+        let trim_ms = self.trimmer.as_ref().and_then(HeapTrimmer::next_ms);
+        NextTurn::Until([self.acceptor.next_ms(), self.connections.next_ms(), trim_ms].into_iter().flatten().min())
     }
 
     fn has_room_or_arm_waker(&mut self, to: ShardIndex) -> bool {
-        self.ways.has_room_or_waits(to)
+        self.shard_channels.has_room_or_waits(to)
     }
 }

@@ -8,29 +8,29 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering, fence};
 use rtrb::{Consumer, Producer, RingBuffer};
 use tautwire_router::{Batch, ShardIndex};
 
-use crate::bell::Bell;
-use crate::door::Newcomer;
+use crate::acceptor::AcceptedConnection;
+use crate::waker::Waker;
 
 /// Connections in the ring from one thread to another. Others wait for room with the thread that gives them away.
-const ADOPTIONS_MAX: usize = 16;
+const MIGRATIONS_MAX: usize = 16;
 
 /// A connection on its way to the thread that its client belongs to.
 #[derive(Debug)]
-pub(crate) struct Adopted {
-    pub(crate) newcomer: Newcomer,
+pub(crate) struct MigratingConnection {
+    pub(crate) accepted: AcceptedConnection,
     /// What has been read and not consumed.
     pub(crate) bytes: Vec<u8>,
 }
 
 /// All ways of one thread.
 #[derive(Debug)]
-pub(crate) struct Ways {
+pub(crate) struct ShardChannels {
     own: ShardIndex,
     /// Of all threads but this one, in order.
     peers: Vec<Peer>,
     /// How often the first thread has said that a crowd has gone, and how often this one has heard it.
-    crowds_gone: Arc<AtomicU32>,
-    crowds_heard: u32,
+    churn_ends: Arc<AtomicU32>,
+    churn_ends_seen: u32,
 }
 
 /// The ways to and from one other thread.
@@ -38,16 +38,16 @@ pub(crate) struct Ways {
 struct Peer {
     batches_out: Sender<Batch>,
     batches_in: Receiver<Batch>,
-    adoptions_out: Sender<Adopted>,
-    adoptions_in: Receiver<Adopted>,
-    /// Connections that wait for room in `adoptions_out`.
-    moves: VecDeque<Adopted>,
-    bell: Arc<Bell>,
+    migrations_out: Sender<MigratingConnection>,
+    migrations_in: Receiver<MigratingConnection>,
+    /// Connections that wait for room in `migrations_out`.
+    migrations: VecDeque<MigratingConnection>,
+    waker: Arc<Waker>,
 }
 
-impl Ways {
+impl ShardChannels {
     /// Which thread this is.
-    pub(crate) fn own(&self) -> ShardIndex {
+    pub(crate) fn own_shard(&self) -> ShardIndex {
         self.own
     }
 
@@ -56,16 +56,16 @@ impl Ways {
     }
 
     /// Tells all other threads that a crowd has gone.
-    pub(crate) fn tell_that_a_crowd_has_gone(&self) {
-        self.crowds_gone.fetch_add(1, Ordering::Relaxed);
-        self.peers.iter().for_each(|peer| peer.bell.ring());
+    pub(crate) fn notify_churn_ended(&self) {
+        self.churn_ends.fetch_add(1, Ordering::Relaxed);
+        self.peers.iter().for_each(|peer| peer.waker.wake());
     }
 
     /// Whether the first thread has said so since this was last asked.
     #[inline]
-    pub(crate) fn has_heard_that_a_crowd_has_gone(&mut self) -> bool {
-        let gone = self.crowds_gone.load(Ordering::Relaxed);
-        std::mem::replace(&mut self.crowds_heard, gone) != gone
+    pub(crate) fn take_churn_ended(&mut self) -> bool {
+        let gone = self.churn_ends.load(Ordering::Relaxed);
+        std::mem::replace(&mut self.churn_ends_seen, gone) != gone
     }
 
     /// How many other threads there are.
@@ -86,7 +86,7 @@ impl Ways {
             let sent = peer.batches_out.ring.push(batch);
             debug_assert!(sent.is_ok(), "nobody else puts anything into the ring");
         }
-        peer.bell.ring();
+        peer.waker.wake();
     }
 
     /// Whether a batch can be sent now. If not, the other thread rings when it can be.
@@ -106,35 +106,35 @@ impl Ways {
     }
 
     /// Wakes the thread that waits for room, if there is any now.
-    pub(crate) fn tell_of_room(&self, from: ShardIndex) {
+    pub(crate) fn notify_capacity(&self, from: ShardIndex) {
         let peer = &self.peers[self.at(from)];
         if peer.batches_in.has_waiter_and_room() {
-            peer.bell.ring();
+            peer.waker.wake();
         }
     }
 
     /// Gives a connection to another thread.
-    pub(crate) fn hand_over(&mut self, to: ShardIndex, connection: Adopted) {
+    pub(crate) fn send_connection(&mut self, to: ShardIndex, connection: MigratingConnection) {
         let at = self.at(to);
-        self.peers[at].moves.push_back(connection);
-        self.peers[at].send_moves();
+        self.peers[at].migrations.push_back(connection);
+        self.peers[at].send_migrations();
     }
 
     /// Sends the connections for which there was no room before.
-    pub(crate) fn send_moves(&mut self) {
-        for peer in self.peers.iter_mut().filter(|peer| !peer.moves.is_empty()) {
-            peer.send_moves();
+    pub(crate) fn send_migrations(&mut self) {
+        for peer in self.peers.iter_mut().filter(|peer| !peer.migrations.is_empty()) {
+            peer.send_migrations();
         }
     }
 
     /// A connection whose client belongs to this thread.
-    pub(crate) fn next_adopted(&mut self) -> Option<Adopted> {
+    pub(crate) fn next_migrated(&mut self) -> Option<MigratingConnection> {
         self.peers.iter_mut().find_map(|peer| {
-            let adopted = peer.adoptions_in.ring.pop().ok()?;
-            if peer.adoptions_in.has_waiter_and_room() {
-                peer.bell.ring();
+            let migrating = peer.migrations_in.ring.pop().ok()?;
+            if peer.migrations_in.has_waiter_and_room() {
+                peer.waker.wake();
             }
-            Some(adopted)
+            Some(migrating)
         })
     }
 
@@ -142,9 +142,9 @@ impl Ways {
     /// not take batches, those that have come do not count.
     pub(crate) fn has_work(&self, accepts_batches: bool) -> bool {
         self.peers.iter().any(|peer| {
-            !peer.adoptions_in.ring.is_empty()
+            !peer.migrations_in.ring.is_empty()
                 || (accepts_batches && !peer.batches_in.ring.is_empty())
-                || (!peer.moves.is_empty() && peer.adoptions_out.has_room_or_waits())
+                || (!peer.migrations.is_empty() && peer.migrations_out.has_room_or_waits())
         })
     }
 
@@ -154,17 +154,17 @@ impl Ways {
 }
 
 impl Peer {
-    fn send_moves(&mut self) {
+    fn send_migrations(&mut self) {
         let mut sent = false;
-        while let Some(connection) = self.moves.pop_front() {
-            if let Err(rtrb::PushError::Full(connection)) = self.adoptions_out.ring.push(connection) {
-                self.moves.push_front(connection);
+        while let Some(connection) = self.migrations.pop_front() {
+            if let Err(rtrb::PushError::Full(connection)) = self.migrations_out.ring.push(connection) {
+                self.migrations.push_front(connection);
                 break;
             }
             sent = true;
         }
         if sent {
-            self.bell.ring();
+            self.waker.wake();
         }
     }
 }
@@ -174,7 +174,7 @@ impl Peer {
 struct Sender<T> {
     ring: Producer<T>,
     /// We wait for room.
-    waits: Arc<AtomicBool>,
+    is_waiting: Arc<AtomicBool>,
 }
 
 /// The end of a ring from which one thread takes.
@@ -182,7 +182,7 @@ struct Sender<T> {
 struct Receiver<T> {
     ring: Consumer<T>,
     /// The sender waits for room.
-    sender_waits: Arc<AtomicBool>,
+    is_sender_waiting: Arc<AtomicBool>,
 }
 
 impl<T> Sender<T> {
@@ -190,7 +190,7 @@ impl<T> Sender<T> {
         if !self.ring.is_full() {
             return true;
         }
-        self.waits.store(true, Ordering::SeqCst);
+        self.is_waiting.store(true, Ordering::SeqCst);
         // The receiver may have made room and looked at the flag before it was set.
         fence(Ordering::SeqCst);
         !self.ring.is_full()
@@ -202,47 +202,50 @@ impl<T> Receiver<T> {
     fn has_waiter_and_room(&self) -> bool {
         fence(Ordering::SeqCst);
         let is_full = || self.ring.slots() == self.ring.buffer().capacity();
-        if !self.sender_waits.load(Ordering::Relaxed) || is_full() {
+        if !self.is_sender_waiting.load(Ordering::Relaxed) || is_full() {
             return false;
         }
-        self.sender_waits.store(false, Ordering::SeqCst);
+        self.is_sender_waiting.store(false, Ordering::SeqCst);
         true
     }
 }
 
-fn ring<T>(capacity: usize) -> (Option<Sender<T>>, Option<Receiver<T>>) {
+fn wake<T>(capacity: usize) -> (Option<Sender<T>>, Option<Receiver<T>>) {
     let (producer, consumer) = RingBuffer::new(capacity);
-    let waits = Arc::<AtomicBool>::default();
-    (Some(Sender { ring: producer, waits: waits.clone() }), Some(Receiver { ring: consumer, sender_waits: waits }))
+    let is_waiting = Arc::<AtomicBool>::default();
+    (
+        Some(Sender { ring: producer, is_waiting: is_waiting.clone() }),
+        Some(Receiver { ring: consumer, is_sender_waiting: is_waiting }),
+    )
 }
 
 /// One direction between two threads, until its ends are given away.
-struct Way {
+struct ShardChannel {
     batches: (Option<Sender<Batch>>, Option<Receiver<Batch>>),
-    adoptions: (Option<Sender<Adopted>>, Option<Receiver<Adopted>>),
+    migrations: (Option<Sender<MigratingConnection>>, Option<Receiver<MigratingConnection>>),
 }
 
 /// The ways of every thread, with rings for so many batches.
-pub(crate) fn connect(bells: &[Arc<Bell>], batches: usize) -> Vec<Ways> {
-    let count = bells.len();
-    let way = |_| Way { batches: ring(batches), adoptions: ring(ADOPTIONS_MAX) };
-    let mut ways: Vec<Vec<Way>> = (0..count).map(|_| (0..count).map(way).collect()).collect();
+pub(crate) fn connect(wakers: &[Arc<Waker>], batches: usize) -> Vec<ShardChannels> {
+    let count = wakers.len();
+    let way = |_| ShardChannel { batches: wake(batches), migrations: wake(MIGRATIONS_MAX) };
+    let mut shard_channels: Vec<Vec<ShardChannel>> = (0..count).map(|_| (0..count).map(way).collect()).collect();
     let mut peer = |own: usize, other: usize| {
         Some(Peer {
-            batches_out: ways[own][other].batches.0.take()?,
-            batches_in: ways[other][own].batches.1.take()?,
-            adoptions_out: ways[own][other].adoptions.0.take()?,
-            adoptions_in: ways[other][own].adoptions.1.take()?,
-            moves: VecDeque::new(),
-            bell: bells[other].clone(),
+            batches_out: shard_channels[own][other].batches.0.take()?,
+            batches_in: shard_channels[other][own].batches.1.take()?,
+            migrations_out: shard_channels[own][other].migrations.0.take()?,
+            migrations_in: shard_channels[other][own].migrations.1.take()?,
+            migrations: VecDeque::new(),
+            waker: wakers[other].clone(),
         })
     };
-    let crowds_gone = Arc::new(AtomicU32::new(0));
+    let churn_ends = Arc::new(AtomicU32::new(0));
     (0..count)
-        .map(|own| Ways {
+        .map(|own| ShardChannels {
             own: ShardIndex(own as u8),
-            crowds_gone: crowds_gone.clone(),
-            crowds_heard: 0,
+            churn_ends: churn_ends.clone(),
+            churn_ends_seen: 0,
             peers: (0..count).filter(|other| *other != own).filter_map(|other| peer(own, other)).collect(),
         })
         .collect()
@@ -256,44 +259,46 @@ mod tests {
     use tautwire_router::BatchSize;
 
     use mio::net::{TcpListener, TcpStream};
-    use mio::{Poll, Token, Waker};
+    use mio::{Poll, Token};
     use tautwire_engine::{ConnectionOrigin, Peer};
     use tautwire_session::AckLevel;
 
-    use crate::arrivals::{ArrivalLimits, Arrivals};
-    use crate::gate::Gate;
-    use crate::listener::Listen;
+    use crate::accept_limiter::AcceptLimiter;
+    use crate::accept_rate::{AcceptLimits, AcceptRate};
+    use crate::listener::ListenerConfig;
 
     const OWN: ShardIndex = ShardIndex(0);
     const OTHER: ShardIndex = ShardIndex(1);
 
     struct World {
         polls: Vec<Poll>,
-        ways: Vec<Ways>,
-        bells: Vec<Arc<Bell>>,
+        shard_channels: Vec<ShardChannels>,
+        wakers: Vec<Arc<Waker>>,
         listener: TcpListener,
     }
 
     fn world() -> World {
         let polls: Vec<_> = (0..2).map(|_| Poll::new().expect("a poll")).collect();
-        let bells: Vec<_> = polls
+        let wakers: Vec<_> = polls
             .iter()
-            .map(|poll| Arc::new(Bell::new(Waker::new(poll.registry(), Token(0)).expect("a waker"))))
+            .map(|poll| Arc::new(Waker::new(mio::Waker::new(poll.registry(), Token(0)).expect("a waker"))))
             .collect();
-        let ways = connect(&bells, 1);
+        let shard_channels = connect(&wakers, 1);
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0).into()).expect("a port of the kernel's choice");
-        World { polls, ways, bells, listener }
+        World { polls, shard_channels, wakers, listener }
     }
 
     impl World {
-        fn connection(&self) -> Adopted {
+        fn connection(&self) -> MigratingConnection {
             let stream = TcpStream::connect(self.listener.local_addr().expect("it is bound")).expect("a socket");
             let address = self.listener.local_addr().expect("it is bound");
-            let listen = Listen::plain(address, AckLevel::default());
-            let gate = Arc::new(Gate::new(&listen, Arc::new(Arrivals::new(ArrivalLimits::default()))));
-            let origin = Arc::new(ConnectionOrigin::new(gate, Peer::Local { uid: None }));
-            let newcomer = Newcomer { stream, origin, layers: None, ack_level: AckLevel::default(), standing: None };
-            Adopted { newcomer, bytes: Vec::new() }
+            let listen = ListenerConfig::plain(address, AckLevel::default());
+            let accept_limiter =
+                Arc::new(AcceptLimiter::new(&listen, Arc::new(AcceptRate::new(AcceptLimits::default()))));
+            let origin = Arc::new(ConnectionOrigin::new(accept_limiter, Peer::Local { uid: None }));
+            let accepted =
+                AcceptedConnection { stream, origin, layers: None, ack_level: AckLevel::default(), standing: None };
+            MigratingConnection { accepted, bytes: Vec::new() }
         }
 
         /// Whether the bell of a thread, which is about to sleep, has rung.
@@ -305,52 +310,55 @@ mod tests {
     }
 
     fn batch() -> Batch {
-        Batch::like(&BatchSize::default(), 0, &Arc::default())
+        Batch::with_size_of(&BatchSize::default(), 0, &Arc::default())
     }
 
     #[test]
     fn a_connection_does_not_wait_behind_batches() {
         let mut world = world();
-        world.ways[0].send(OTHER, std::iter::once(batch()));
-        assert_eq!(world.ways[0].room(OTHER), 0);
+        world.shard_channels[0].send(OTHER, std::iter::once(batch()));
+        assert_eq!(world.shard_channels[0].room(OTHER), 0);
         let connection = world.connection();
-        world.ways[0].hand_over(OTHER, connection);
-        assert!(world.ways[1].has_work(true));
-        assert!(world.ways[1].next_adopted().is_some());
-        assert!(world.ways[1].has_work(true) && !world.ways[1].has_work(false), "batches alone are left");
-        assert!(world.ways[1].next_batch(OWN).is_some());
-        assert!(!world.ways[1].has_work(true));
+        world.shard_channels[0].send_connection(OTHER, connection);
+        assert!(world.shard_channels[1].has_work(true));
+        assert!(world.shard_channels[1].next_migrated().is_some());
+        assert!(
+            world.shard_channels[1].has_work(true) && !world.shard_channels[1].has_work(false),
+            "batches alone are left"
+        );
+        assert!(world.shard_channels[1].next_batch(OWN).is_some());
+        assert!(!world.shard_channels[1].has_work(true));
     }
 
     #[test]
     fn who_waits_for_room_is_rung_for_when_there_is_some() {
         let mut world = world();
-        world.ways[0].send(OTHER, std::iter::once(batch()));
-        world.bells[0].before_sleep();
-        assert!(!world.ways[0].has_room_or_waits(OTHER));
-        world.ways[1].tell_of_room(OWN);
+        world.shard_channels[0].send(OTHER, std::iter::once(batch()));
+        world.wakers[0].before_sleep();
+        assert!(!world.shard_channels[0].has_room_or_waits(OTHER));
+        world.shard_channels[1].notify_capacity(OWN);
         assert!(!world.is_rung(0), "there is none");
-        assert!(world.ways[1].next_batch(OWN).is_some());
-        world.ways[1].tell_of_room(OWN);
+        assert!(world.shard_channels[1].next_batch(OWN).is_some());
+        world.shard_channels[1].notify_capacity(OWN);
         assert!(world.is_rung(0));
-        assert!(world.ways[0].has_room_or_waits(OTHER));
+        assert!(world.shard_channels[0].has_room_or_waits(OTHER));
     }
 
     #[test]
     fn connections_beyond_the_ring_follow_when_there_is_room() {
         let mut world = world();
-        for _ in 0..=ADOPTIONS_MAX {
+        for _ in 0..=MIGRATIONS_MAX {
             let connection = world.connection();
-            world.ways[0].hand_over(OTHER, connection);
+            world.shard_channels[0].send_connection(OTHER, connection);
         }
-        world.bells[0].before_sleep();
-        assert!(!world.ways[0].has_work(true), "there is no room for the last one");
-        assert!(world.ways[1].next_adopted().is_some());
+        world.wakers[0].before_sleep();
+        assert!(!world.shard_channels[0].has_work(true), "there is no room for the last one");
+        assert!(world.shard_channels[1].next_migrated().is_some());
         assert!(world.is_rung(0));
-        assert!(world.ways[0].has_work(true));
-        world.ways[0].send_moves();
-        assert!(!world.ways[0].has_work(true));
-        let rest = std::iter::from_fn(|| world.ways[1].next_adopted()).count();
-        assert_eq!(rest, ADOPTIONS_MAX);
+        assert!(world.shard_channels[0].has_work(true));
+        world.shard_channels[0].send_migrations();
+        assert!(!world.shard_channels[0].has_work(true));
+        let rest = std::iter::from_fn(|| world.shard_channels[1].next_migrated()).count();
+        assert_eq!(rest, MIGRATIONS_MAX);
     }
 }

@@ -3,30 +3,32 @@
 use tautwire_engine::{ConfirmStatus, PublishConfirm, PublishFailure, Published, Shard};
 use tautwire_session::Journal;
 
-use crate::inbox::Answer;
+use crate::inbox::ReplySender;
 
 /// What an operator is told: whether anybody wanted the message.
-type Outcome = Result<bool, PublishFailure>;
+type PublishResult = Result<bool, PublishFailure>;
 
 /// Those who wait for the log of one shard. There are no more than requests under way, and those whose requests were given up
 /// while the log stood still.
 #[derive(Debug, Default)]
-pub(crate) struct Promises(Vec<Waiting>);
+pub(crate) struct PendingPublishes(Vec<PendingPublish>);
 
 #[derive(Debug)]
-struct Waiting {
+struct PendingPublish {
     promise: PublishConfirm,
     matched: bool,
-    answer: Answer<Outcome>,
+    answer: ReplySender<PublishResult>,
 }
 
-impl Promises {
+impl PendingPublishes {
     /// Tells an operator what has become of a message, at once or when its promise is kept.
-    pub(crate) fn answer(&mut self, published: Result<Published, PublishFailure>, answer: Answer<Outcome>) {
+    pub(crate) fn answer(&mut self, published: Result<Published, PublishFailure>, answer: ReplySender<PublishResult>) {
         match published {
-            Ok(Published { matched, promise: Some(promise) }) => self.0.push(Waiting { promise, matched, answer }),
-            Ok(Published { matched, promise: None }) => answer.give(Ok(matched)),
-            Err(error) => answer.give(Err(error)),
+            Ok(Published { matched, promise: Some(promise) }) => {
+                self.0.push(PendingPublish { promise, matched, answer })
+            }
+            Ok(Published { matched, promise: None }) => answer.send(Ok(matched)),
+            Err(error) => answer.send(Err(error)),
         }
     }
 
@@ -39,24 +41,24 @@ impl Promises {
             }
             match fate {
                 ConfirmStatus::Pending => self.0.push(waiting),
-                ConfirmStatus::Confirmed => waiting.answer.give(Ok(waiting.matched)),
-                ConfirmStatus::Failed => waiting.answer.give(Err(PublishFailure::NotDurable)),
-                ConfirmStatus::Refused => waiting.answer.give(Err(PublishFailure::RejectedByCluster)),
+                ConfirmStatus::Confirmed => waiting.answer.send(Ok(waiting.matched)),
+                ConfirmStatus::Failed => waiting.answer.send(Err(PublishFailure::NotDurable)),
+                ConfirmStatus::Refused => waiting.answer.send(Err(PublishFailure::RejectedByCluster)),
             }
         }
     }
 
     /// Whether somebody is to be told now.
-    pub(crate) fn are_due<J: Journal>(&self, shard: &Shard<J>) -> bool {
+    pub(crate) fn has_ready<J: Journal>(&self, shard: &Shard<J>) -> bool {
         self.0.iter().any(|waiting| shard.confirm_status(waiting.promise) != ConfirmStatus::Pending)
     }
 }
 
-impl Drop for Promises {
+impl Drop for PendingPublishes {
     /// The shard goes, and what was promised is not known to be true.
     fn drop(&mut self) {
         for waiting in self.0.drain(..) {
-            waiting.answer.give(Err(PublishFailure::NotDurable));
+            waiting.answer.send(Err(PublishFailure::NotDurable));
         }
     }
 }

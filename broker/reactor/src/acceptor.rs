@@ -7,11 +7,11 @@ use mio::{Interest, Registry, Token};
 use tautwire_engine::{AuthState, ConnectionListener, ConnectionOrigin, Counters, Peer};
 use tautwire_session::AckLevel;
 
+use crate::accept_burst::{AcceptBurst, POLL_INTERVAL_US};
+use crate::authenticator::Authenticator;
 use crate::connections::Layers;
-use crate::doorkeeper::Doorkeeper;
-use crate::listener::{Accepted, Listener, Placed, Reserve, accept};
-use crate::rush::{LOOK_AFTER_US, Rush};
-use crate::ticker::Ticker;
+use crate::listener::{AcceptResult, Listener, PlannedListener, ReserveDescriptor, accept};
+use crate::short_timer::ShortTimer;
 
 /// Connections accepted in one turn, so that a storm of them leaves time for those that are there.
 const ACCEPTS_MAX: usize = 8;
@@ -19,24 +19,24 @@ const ACCEPTS_MAX: usize = 8;
 const ACCEPT_PAUSE_MS: u64 = 100;
 
 #[derive(Debug)]
-pub(crate) struct Door {
+pub(crate) struct Acceptor {
     listeners: Vec<Listener>,
-    doorkeeper: Option<Arc<dyn Doorkeeper>>,
+    authenticator: Option<Arc<dyn Authenticator>>,
     registry: Registry,
     first_token: usize,
     /// Listeners that may have connections, with the moment of the next attempt.
     accepting: Vec<(usize, u64)>,
     accepts_left: usize,
     /// Connections accepted in this turn, or since the last look of a rush began.
-    taken: u32,
-    reserve: Reserve,
-    rush: Rush,
-    ticker: Ticker,
+    accepted_count: u32,
+    reserve: ReserveDescriptor,
+    accept_burst: AcceptBurst,
+    short_timer: ShortTimer,
 }
 
 /// Somebody who comes in.
 #[derive(Debug)]
-pub(crate) struct Newcomer {
+pub(crate) struct AcceptedConnection {
     pub(crate) stream: TcpStream,
     /// Where it comes from.
     pub(crate) origin: Arc<ConnectionOrigin>,
@@ -48,15 +48,15 @@ pub(crate) struct Newcomer {
     pub(crate) standing: Option<Box<AuthState>>,
 }
 
-impl Newcomer {
+impl AcceptedConnection {
     /// Whether a handshake of TLS is to come.
-    pub(crate) fn is_by_tls(&self) -> bool {
-        self.layers.as_ref().is_some_and(|layers| layers.is_shaking())
+    pub(crate) fn needs_tls_handshake(&self) -> bool {
+        self.layers.as_ref().is_some_and(|layers| layers.is_handshaking())
     }
 }
 
-impl Door {
-    /// Listener number n reports with the token `first_token + n`, and the ticker with `tick`.
+impl Acceptor {
+    /// Listener number n reports with the token `first_token + n`, and the ticker with `on_timer`.
     ///
     /// # Errors
     /// A listener cannot be watched, or there is no timer.
@@ -65,28 +65,28 @@ impl Door {
         registry: Registry,
         first_token: usize,
         tick: Token,
-        doorkeeper: Option<Arc<dyn Doorkeeper>>,
-    ) -> std::io::Result<Door> {
-        let ticker = Ticker::new(&registry, tick)?;
-        let mut door = Door {
+        authenticator: Option<Arc<dyn Authenticator>>,
+    ) -> std::io::Result<Acceptor> {
+        let short_timer = ShortTimer::new(&registry, tick)?;
+        let mut acceptor = Acceptor {
             listeners,
-            doorkeeper,
+            authenticator,
             registry,
             first_token,
             accepting: Vec::new(),
             accepts_left: 0,
-            taken: 0,
-            reserve: Reserve::new(),
-            rush: Rush::new(),
-            ticker,
+            accepted_count: 0,
+            reserve: ReserveDescriptor::new(),
+            accept_burst: AcceptBurst::new(),
+            short_timer,
         };
-        door.watch()?;
-        Ok(door)
+        acceptor.watch()?;
+        Ok(acceptor)
     }
 
     /// Who says which addresses may come.
-    pub(crate) fn doorkeeper(&self) -> Option<&Arc<dyn Doorkeeper>> {
-        self.doorkeeper.as_ref()
+    pub(crate) fn authenticator(&self) -> Option<&Arc<dyn Authenticator>> {
+        self.authenticator.as_ref()
     }
 
     /// To be called before each turn.
@@ -95,23 +95,23 @@ impl Door {
     }
 
     /// Somebody waits at a listener.
-    pub(crate) fn knock(&mut self, listener: usize, now_ms: u64) {
-        if !self.rush.is_on() {
+    pub(crate) fn set_ready(&mut self, listener: usize, now_ms: u64) {
+        if !self.accept_burst.is_active() {
             self.accepting.push((listener, now_ms));
         }
     }
 
     /// It is time to look at the listeners.
-    pub(crate) fn tick(&mut self, now_ms: u64) {
-        if self.rush.is_on() && self.accepting.is_empty() {
-            self.taken = 0;
+    pub(crate) fn on_timer(&mut self, now_ms: u64) {
+        if self.accept_burst.is_active() && self.accepting.is_empty() {
+            self.accepted_count = 0;
             self.accepting.extend((0..self.listeners.len()).map(|at| (at, now_ms)));
         }
     }
 
     /// Whether those whom this thread lets in now have probably said something already.
-    pub(crate) fn is_rush(&self) -> bool {
-        self.rush.is_on()
+    pub(crate) fn is_accept_burst(&self) -> bool {
+        self.accept_burst.is_active()
     }
 
     /// Whether somebody may be let in now.
@@ -125,45 +125,47 @@ impl Door {
     }
 
     /// The next one who waits, if this turn lets in any more.
-    pub(crate) fn next(&mut self, now_ms: u64, counters: &Counters) -> Option<Newcomer> {
+    pub(crate) fn next(&mut self, now_ms: u64, counters: &Counters) -> Option<AcceptedConnection> {
         while self.accepts_left > 0 {
             let due = self.accepting.iter().position(|(_, at_ms)| *at_ms <= now_ms)?;
             let (at, _) = self.accepting[due];
             self.accepts_left -= 1;
             match accept(&self.listeners[at], &mut self.reserve) {
-                Ok(Accepted::Connection(stream, peer)) => {
-                    self.taken += 1;
+                Ok(AcceptResult::Connection(stream, peer)) => {
+                    self.accepted_count += 1;
                     let listener = &self.listeners[at];
-                    let gate = &listener.gate;
-                    if let (Peer::Network { ip, .. }, Some(doorkeeper)) = (peer, &self.doorkeeper)
-                        && !doorkeeper.lets_in(ip)
+                    let accept_limiter = &listener.accept_limiter;
+                    if let (Peer::Network { ip, .. }, Some(authenticator)) = (peer, &self.authenticator)
+                        && !authenticator.accepts_address(ip)
                     {
                         counters.connections_refused_banned.add(1);
-                        log::info!(listener = &**gate.name(), address = &*peer.to_string(); "refused connection: the address is banned");
+                        log::info!(listener = &**accept_limiter.name(), address = &*peer.to_string(); "refused connection: the address is banned");
                         continue;
                     }
-                    if gate.arrive(peer, counters, now_ms).is_err() {
+                    if accept_limiter.accept(peer, counters, now_ms).is_err() {
                         continue;
                     }
-                    log::debug!("listener {}: a connection from {peer}", gate.name());
+                    log::debug!("listener {}: a connection from {peer}", accept_limiter.name());
                     let ack_level = listener.ack_level;
-                    let origin = Arc::new(ConnectionOrigin::new(gate.clone(), peer));
+                    let origin = Arc::new(ConnectionOrigin::new(accept_limiter.clone(), peer));
                     match listener.layers() {
-                        Ok(layers) => return Some(Newcomer { stream, origin, layers, ack_level, standing: None }),
+                        Ok(layers) => {
+                            return Some(AcceptedConnection { stream, origin, layers, ack_level, standing: None });
+                        }
                         Err(failure) => log::error!("a connection by TLS cannot be made: {failure}"),
                     }
                 }
-                Ok(Accepted::Refused) => {
+                Ok(AcceptResult::Refused) => {
                     counters.connections_refused.add(1);
                     log::warn!(
-                        listener = &**self.listeners[at].gate.name();
+                        listener = &**self.listeners[at].accept_limiter.name();
                         "refused connection: no file descriptor is free; raise the limit on open files"
                     );
                 }
-                Ok(Accepted::None) => {
+                Ok(AcceptResult::None) => {
                     self.accepting.remove(due);
                     if self.accepting.is_empty() {
-                        self.rest(now_ms);
+                        self.resume_watching(now_ms);
                     }
                 }
                 Err(error) => {
@@ -176,21 +178,21 @@ impl Door {
     }
 
     /// Nobody waits any more. Sees to it that whoever comes next is noticed.
-    fn rest(&mut self, now_ms: u64) {
-        let taken = std::mem::take(&mut self.taken);
-        if self.rush.is_on() {
-            if self.rush.looked(taken) && self.ticker.set(LOOK_AFTER_US) {
+    fn resume_watching(&mut self, now_ms: u64) {
+        let accepted_count = std::mem::take(&mut self.accepted_count);
+        if self.accept_burst.is_active() {
+            if self.accept_burst.record_poll(accepted_count) && self.short_timer.set(POLL_INTERVAL_US) {
                 return;
             }
-            self.rush.end();
+            self.accept_burst.end();
             if let Err(error) = self.watch() {
                 log::error!("a listener cannot be watched: {error}");
             }
-        } else if self.rush.came(taken, now_ms) {
-            if self.ticker.set(LOOK_AFTER_US) {
-                self.look_away();
+        } else if self.accept_burst.record_connections(accepted_count, now_ms) {
+            if self.short_timer.set(POLL_INTERVAL_US) {
+                self.unwatch();
             } else {
-                self.rush.end();
+                self.accept_burst.end();
             }
         }
     }
@@ -203,7 +205,7 @@ impl Door {
         Ok(())
     }
 
-    fn look_away(&mut self) {
+    fn unwatch(&mut self) {
         for listener in &mut self.listeners {
             // One that reports nevertheless is not listened to.
             let _ = self.registry.deregister(listener.source());
@@ -211,10 +213,10 @@ impl Door {
     }
 
     /// From now on these listeners are there.
-    pub(crate) fn replace(&mut self, placed: Vec<Placed>, now_ms: u64) {
-        self.look_away();
-        self.listeners = Placed::take_all(placed, std::mem::take(&mut self.listeners));
-        if !self.rush.is_on()
+    pub(crate) fn replace(&mut self, planned: Vec<PlannedListener>, now_ms: u64) {
+        self.unwatch();
+        self.listeners = PlannedListener::take_all(planned, std::mem::take(&mut self.listeners));
+        if !self.accept_burst.is_active()
             && let Err(error) = self.watch()
         {
             log::error!("a listener cannot be watched: {error}");
@@ -227,6 +229,6 @@ impl Door {
     pub(crate) fn close(&mut self) {
         self.listeners.clear();
         self.accepting.clear();
-        self.rush.end();
+        self.accept_burst.end();
     }
 }

@@ -55,7 +55,7 @@ pub enum ClientCertificates {
 
 /// All that a server is made of.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Material {
+pub struct TlsServerConfig {
     /// Who the server is: the first whose certificate has the name that a client asks for, or the very first.
     pub identities: Vec<Identity>,
     /// Whether clients show certificates.
@@ -72,14 +72,14 @@ pub struct Material {
 
 /// What is wrong with the material: where, and what to do.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct MaterialError {
+pub struct TlsServerConfigError {
     code: &'static str,
     text: String,
 }
 
-impl MaterialError {
-    pub(crate) fn new(code: &'static str, text: impl Into<String>) -> MaterialError {
-        MaterialError { code, text: text.into() }
+impl TlsServerConfigError {
+    pub(crate) fn new(code: &'static str, text: impl Into<String>) -> TlsServerConfigError {
+        TlsServerConfigError { code, text: text.into() }
     }
 
     /// A stable code.
@@ -88,26 +88,29 @@ impl MaterialError {
     }
 }
 
-impl fmt::Display for MaterialError {
+impl fmt::Display for TlsServerConfigError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} [{}]", self.text, self.code)
     }
 }
 
-impl std::error::Error for MaterialError {}
+impl std::error::Error for TlsServerConfigError {}
 
-impl Material {
+impl TlsServerConfig {
     /// The certificates with their keys, which fit together.
-    pub(crate) fn certified_keys(&self, provider: &CryptoProvider) -> Result<Vec<Arc<CertifiedKey>>, MaterialError> {
+    pub(crate) fn certified_keys(
+        &self,
+        provider: &CryptoProvider,
+    ) -> Result<Vec<Arc<CertifiedKey>>, TlsServerConfigError> {
         if self.identities.is_empty() {
-            return Err(MaterialError::new(
+            return Err(TlsServerConfigError::new(
                 "tls_no_certificate",
                 "there is no certificate; set tls.certificate and tls.key",
             ));
         }
         if self.identities.len() > IDENTITIES_MAX {
             let text = format!("there are {} certificates, at most {IDENTITIES_MAX}", self.identities.len());
-            return Err(MaterialError::new("tls_too_many_certificates", text));
+            return Err(TlsServerConfigError::new("tls_too_many_certificates", text));
         }
         self.identities.iter().map(|identity| identity.certified_key(provider).map(Arc::new)).collect()
     }
@@ -116,11 +119,11 @@ impl Material {
     pub(crate) fn verifier(
         &self,
         provider: &Arc<CryptoProvider>,
-    ) -> Result<Option<Arc<dyn ClientCertVerifier>>, MaterialError> {
+    ) -> Result<Option<Arc<dyn ClientCertVerifier>>, TlsServerConfigError> {
         if self.client_certificates == ClientCertificates::None {
             return match self.client_authorities.is_empty() && self.revoked.is_empty() {
                 true => Ok(None),
-                false => Err(MaterialError::new(
+                false => Err(TlsServerConfigError::new(
                     "tls_client_certificates_off",
                     "tls.client_ca or tls.revoked is set, but clients are not asked for certificates; set tls.client_certificates to \"required\" or \"optional\"",
                 )),
@@ -131,12 +134,12 @@ impl Material {
             for certificate in certificates(pem)? {
                 roots.add(certificate).map_err(|error| {
                     let text = format!("{} has a certificate that cannot be an authority: {error}", pem.source);
-                    MaterialError::new("tls_authority", text)
+                    TlsServerConfigError::new("tls_authority", text)
                 })?;
             }
         }
         if roots.is_empty() {
-            return Err(MaterialError::new(
+            return Err(TlsServerConfigError::new(
                 "tls_no_authority",
                 "clients are asked for certificates, but nothing says whose count; set tls.client_ca",
             ));
@@ -153,12 +156,12 @@ impl Material {
             ClientCertificates::Optional | ClientCertificates::None => builder.allow_unauthenticated(),
         };
         builder.build().map(Some).map_err(|error| {
-            MaterialError::new("tls_revoked", format!("tls.revoked or tls.client_ca cannot be used: {error}"))
+            TlsServerConfigError::new("tls_revoked", format!("tls.revoked or tls.client_ca cannot be used: {error}"))
         })
     }
 
     /// What decides whether a client's certificate is accepted.
-    pub(crate) fn trusts_like(&self, other: &Material) -> bool {
+    pub(crate) fn has_same_trust(&self, other: &TlsServerConfig) -> bool {
         self.client_certificates == other.client_certificates
             && self.client_authorities == other.client_authorities
             && self.revoked == other.revoked
@@ -166,7 +169,7 @@ impl Material {
 }
 
 impl Identity {
-    fn certified_key(&self, provider: &CryptoProvider) -> Result<CertifiedKey, MaterialError> {
+    fn certified_key(&self, provider: &CryptoProvider) -> Result<CertifiedKey, TlsServerConfigError> {
         let chain = certificates(&self.chain)?;
         let key = PrivateKeyDer::from_pem_slice(&self.key.bytes).map_err(|error| {
             let text = match error {
@@ -176,40 +179,43 @@ impl Identity {
                 ),
                 error => format!("{} is not PEM: {error}", self.key.source),
             };
-            MaterialError::new("tls_key", text)
+            TlsServerConfigError::new("tls_key", text)
         })?;
         let source = &self.key.source;
         CertifiedKey::from_der(chain, key, provider).map_err(|error| match error {
-            rustls::Error::InconsistentKeys(_) => MaterialError::new(
+            rustls::Error::InconsistentKeys(_) => TlsServerConfigError::new(
                 "tls_key_mismatch",
                 format!("{source} is not the key of the first certificate in {}", self.chain.source),
             ),
-            error => {
-                MaterialError::new("tls_key", format!("{source} cannot be used with {}: {error}", self.chain.source))
-            }
+            error => TlsServerConfigError::new(
+                "tls_key",
+                format!("{source} cannot be used with {}: {error}", self.chain.source),
+            ),
         })
     }
 }
 
-fn certificates(pem: &Pem) -> Result<Vec<CertificateDer<'static>>, MaterialError> {
+fn certificates(pem: &Pem) -> Result<Vec<CertificateDer<'static>>, TlsServerConfigError> {
     let all = CertificateDer::pem_slice_iter(&pem.bytes).collect::<Result<Vec<_>, _>>();
-    let all = all.map_err(|error| MaterialError::new("tls_pem", format!("{} is not PEM: {error}", pem.source)))?;
+    let all =
+        all.map_err(|error| TlsServerConfigError::new("tls_pem", format!("{} is not PEM: {error}", pem.source)))?;
     if all.is_empty() {
         let text = format!("{} holds no certificate; it begins with \"-----BEGIN CERTIFICATE-----\"", pem.source);
-        return Err(MaterialError::new("tls_no_certificate", text));
+        return Err(TlsServerConfigError::new("tls_no_certificate", text));
     }
     Ok(all)
 }
 
-fn revocation_lists(pem: &Pem) -> Result<Vec<CertificateRevocationListDer<'static>>, MaterialError> {
+fn revocation_lists(pem: &Pem) -> Result<Vec<CertificateRevocationListDer<'static>>, TlsServerConfigError> {
     let all = CertificateRevocationListDer::pem_slice_iter(&pem.bytes).collect::<Result<Vec<_>, _>>();
-    let all = all.map_err(|error| MaterialError::new("tls_pem", format!("{} is not PEM: {error}", pem.source)))?;
+    let all =
+        all.map_err(|error| TlsServerConfigError::new("tls_pem", format!("{} is not PEM: {error}", pem.source)))?;
     if all.is_empty() {
         let text = format!(
             "{} holds no list of revoked certificates; it begins with \"-----BEGIN X509 CRL-----\"",
             pem.source
         );
-        return Err(MaterialError::new("tls_revoked", text));
+        return Err(TlsServerConfigError::new("tls_revoked", text));
     }
     Ok(all)
 }

@@ -8,74 +8,74 @@ use crate::journal::{Receivers, Record, SessionNumber, ShardNumber};
 
 /// A message that one shard had handed to another when the log ended, and that had not been taken.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Untaken {
+pub struct PendingForward {
     /// Its number on that way.
     pub sequence: u64,
     /// The message.
     pub message: Message,
     /// Who is to get it.
-    pub receivers: UntakenFor,
+    pub receivers: ForwardTarget,
 }
 
 /// Who is to get a message that has not been taken.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum UntakenFor {
+pub enum ForwardTarget {
     /// Whoever has subscribed and lived on the receiving shard.
     Subscribers,
     /// The session that was chosen for a shared subscription, which is given whole.
     Member(SessionNumber, Box<str>),
 }
 
-impl From<Receivers<'_>> for UntakenFor {
-    fn from(receivers: Receivers<'_>) -> UntakenFor {
+impl From<Receivers<'_>> for ForwardTarget {
+    fn from(receivers: Receivers<'_>) -> ForwardTarget {
         match receivers {
-            Receivers::Subscribers => UntakenFor::Subscribers,
-            Receivers::Member(session, share) => UntakenFor::Member(session, share.into()),
+            Receivers::Subscribers => ForwardTarget::Subscribers,
+            Receivers::Member(session, share) => ForwardTarget::Member(session, share.into()),
         }
     }
 }
 
-impl UntakenFor {
+impl ForwardTarget {
     /// As records have it.
     pub fn as_receivers(&self) -> Receivers<'_> {
         match self {
-            UntakenFor::Subscribers => Receivers::Subscribers,
-            UntakenFor::Member(session, share) => Receivers::Member(*session, share),
+            ForwardTarget::Subscribers => Receivers::Subscribers,
+            ForwardTarget::Member(session, share) => Receivers::Member(*session, share),
         }
     }
 }
 
 /// What has been handed over and not taken.
 #[derive(Debug, Default, PartialEq)]
-pub(crate) struct Handover {
+pub(crate) struct ForwardedMessages {
     /// By sender and receiver.
-    ways: BTreeMap<(ShardNumber, ShardNumber), VecDeque<Untaken>>,
+    routes: BTreeMap<(ShardNumber, ShardNumber), VecDeque<PendingForward>>,
     /// Their messages, and how often each is on its way.
     messages: HashMap<MessageId, (Message, usize)>,
 }
 
-impl Handover {
-    pub(crate) fn hand(
+impl ForwardedMessages {
+    pub(crate) fn add(
         &mut self,
         way: (ShardNumber, ShardNumber),
         sequence: u64,
         message: &Message,
         receivers: Receivers<'_>,
     ) {
-        let untaken = Untaken { sequence, message: message.clone(), receivers: receivers.into() };
-        self.ways.entry(way).or_default().push_back(untaken);
+        let pending_forwards = PendingForward { sequence, message: message.clone(), receivers: receivers.into() };
+        self.routes.entry(way).or_default().push_back(pending_forwards);
         self.messages.entry(message.id()).or_insert_with(|| (message.clone(), 0)).1 += 1;
     }
 
     /// All up to `sequence` has been taken.
     pub(crate) fn take(&mut self, way: (ShardNumber, ShardNumber), sequence: u64) {
-        let Some(handed) = self.ways.get_mut(&way) else { return };
-        while handed.front().is_some_and(|untaken| untaken.sequence <= sequence) {
+        let Some(handed) = self.routes.get_mut(&way) else { return };
+        while handed.front().is_some_and(|pending_forwards| pending_forwards.sequence <= sequence) {
             let Some(taken) = handed.pop_front() else { return };
             let id = taken.message.id();
-            if let Some((_, ways)) = self.messages.get_mut(&id) {
-                *ways -= 1;
-                if *ways == 0 {
+            if let Some((_, routes)) = self.messages.get_mut(&id) {
+                *routes -= 1;
+                if *routes == 0 {
                     self.messages.remove(&id);
                 }
             }
@@ -83,7 +83,7 @@ impl Handover {
     }
 
     pub(crate) fn clear(&mut self) {
-        *self = Handover::default();
+        *self = ForwardedMessages::default();
     }
 
     /// A message that is on its way.
@@ -93,17 +93,18 @@ impl Handover {
 
     /// Tells `visit` the records that lead to this state.
     pub(crate) fn describe(&self, visit: &mut impl FnMut(&Record<'_>)) {
-        for ((from, to), handed) in &self.ways {
-            for Untaken { sequence, message, receivers } in handed {
+        for ((from, to), handed) in &self.routes {
+            for PendingForward { sequence, message, receivers } in handed {
                 let receivers = receivers.as_receivers();
-                visit(&Record::Handed { from: *from, to: *to, sequence: *sequence, message, receivers });
+                visit(&Record::Forwarded { from: *from, to: *to, sequence: *sequence, message, receivers });
             }
         }
     }
 
     /// By receiving shard, in the order in which each sender handed it over.
-    pub(crate) fn finish(self) -> Vec<(ShardNumber, Untaken)> {
-        let all = self.ways.into_iter();
-        all.flat_map(|((_, to), handed)| handed.into_iter().map(move |untaken| (to, untaken))).collect()
+    pub(crate) fn finish(self) -> Vec<(ShardNumber, PendingForward)> {
+        let all = self.routes.into_iter();
+        all.flat_map(|((_, to), handed)| handed.into_iter().map(move |pending_forwards| (to, pending_forwards)))
+            .collect()
     }
 }

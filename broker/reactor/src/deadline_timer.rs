@@ -18,18 +18,18 @@ mod imp {
 
     /// A timer descriptor.
     #[derive(Debug)]
-    pub(crate) struct Alarm {
+    pub(crate) struct DeadlineTimer {
         timer: OwnedFd,
         /// When it rings next.
         set_ms: Option<u64>,
     }
 
-    impl Alarm {
-        pub(crate) fn new(registry: &Registry, token: Token) -> io::Result<Alarm> {
+    impl DeadlineTimer {
+        pub(crate) fn new(registry: &Registry, token: Token) -> io::Result<DeadlineTimer> {
             let timer = timerfd_create(TimerfdClockId::Monotonic, TimerfdFlags::CLOEXEC | TimerfdFlags::NONBLOCK)?;
             // Edge-triggered, so that it need not be read: each ringing is reported once.
             registry.register(&mut SourceFd(&timer.as_raw_fd()), token, Interest::READABLE)?;
-            Ok(Alarm { timer, set_ms: None })
+            Ok(DeadlineTimer { timer, set_ms: None })
         }
 
         /// Makes sure that the thread wakes at `at_ms`; gives the time-out to wait with.
@@ -58,11 +58,11 @@ mod imp {
 
     /// The time-out of each wait.
     #[derive(Debug)]
-    pub(crate) struct Alarm;
+    pub(crate) struct DeadlineTimer;
 
-    impl Alarm {
-        pub(crate) fn new(_registry: &Registry, _token: Token) -> io::Result<Alarm> {
-            Ok(Alarm)
+    impl DeadlineTimer {
+        pub(crate) fn new(_registry: &Registry, _token: Token) -> io::Result<DeadlineTimer> {
+            Ok(DeadlineTimer)
         }
 
         /// The time-out to wait with, so as to wake at `at_ms`.
@@ -72,4 +72,4 @@ mod imp {
     }
 }
 
-pub(crate) use imp::Alarm;
+pub(crate) use imp::DeadlineTimer;

@@ -1,4 +1,4 @@
-//! Where searches rest in a tree that changes meanwhile; see [`Rests`].
+//! Where searches rest in a tree that changes meanwhile; see [`CursorPins`].
 
 use core::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -11,30 +11,30 @@ use crate::level_tree::NodeId;
 /// The nodes on which searches rest. Such a node must not be freed: its number would come to stand for another.
 ///
 /// Searches come to rest and leave while they share the tree with others, so this has a lock of its own, held for one
-/// look into a map. Only who has the tree alone frees nodes, and takes what searches have [left](Rests::take_left).
+/// look into a map. Only who has the tree alone frees nodes, and takes what searches have [left](CursorPins::take_unpinned).
 #[derive(Debug, Default)]
-pub(crate) struct Rests {
-    places: Mutex<Places>,
+pub(crate) struct CursorPins {
+    table: Mutex<PinTable>,
     /// Entries of both lists. While it is 0, which is almost always, nobody takes the lock.
     count: AtomicUsize,
 }
 
 #[derive(Debug, Default)]
-struct Places {
-    occupied: HashMap<NodeId, Rest, RandomState>,
+struct PinTable {
+    pinned: HashMap<NodeId, PinCount, RandomState>,
     /// Nodes that would have been freed while somebody rested there, and that everybody has left.
     left: Vec<NodeId>,
 }
 
 #[derive(Debug, Default)]
-struct Rest {
+struct PinCount {
     /// How many searches.
     searches: u32,
     /// The node would have been freed.
-    is_unwanted: bool,
+    is_prunable: bool,
 }
 
-impl Rests {
+impl CursorPins {
     /// A search goes from one node to another; `None` and the root are no places to rest.
     pub(crate) fn change(&self, from: Option<NodeId>, to: Option<NodeId>) {
         let inner = |node: &NodeId| *node != NodeId::ROOT;
@@ -42,24 +42,24 @@ impl Rests {
         if from == to {
             return;
         }
-        let mut places = self.lock();
+        let mut table = self.lock();
         if let Some(to) = to {
-            places.occupied.entry(to).or_default().searches += 1;
+            table.pinned.entry(to).or_default().searches += 1;
         }
         if let Some(from) = from {
-            places.leave(from);
+            table.leave(from);
         }
-        self.note_count(&places);
+        self.update_count(&table);
     }
 
     /// Whether somebody rests on `node`, which is to be freed. If so, it is among what is left when they go.
-    pub(crate) fn keeps(&self, node: NodeId) -> bool {
+    pub(crate) fn is_pinned(&self, node: NodeId) -> bool {
         if self.is_empty() {
             return false;
         }
-        match self.lock().occupied.get_mut(&node) {
+        match self.lock().pinned.get_mut(&node) {
             Some(rest) => {
-                rest.is_unwanted = true;
+                rest.is_prunable = true;
                 true
             }
             None => false,
@@ -67,50 +67,50 @@ impl Rests {
     }
 
     /// The nodes that are to be freed if nothing else has come to need them.
-    pub(crate) fn take_left(&self) -> Vec<NodeId> {
+    pub(crate) fn take_unpinned(&self) -> Vec<NodeId> {
         if self.is_empty() {
             return Vec::new();
         }
-        let mut places = self.lock();
-        let left = core::mem::take(&mut places.left);
-        self.note_count(&places);
+        let mut table = self.lock();
+        let left = core::mem::take(&mut table.left);
+        self.update_count(&table);
         left
     }
 
     /// Whether there are such.
-    pub(crate) fn has_left(&self) -> bool {
+    pub(crate) fn has_unpinned(&self) -> bool {
         !self.is_empty() && !self.lock().left.is_empty()
     }
 
     /// Heap bytes in use.
     pub(crate) fn memory_bytes(&self) -> usize {
-        let places = self.lock();
-        places.occupied.allocation_size() + places.left.capacity() * size_of::<NodeId>()
+        let table = self.lock();
+        table.pinned.allocation_size() + table.left.capacity() * size_of::<NodeId>()
     }
 
     fn is_empty(&self) -> bool {
         self.count.load(Ordering::Acquire) == 0
     }
 
-    fn note_count(&self, places: &Places) {
-        self.count.store(places.occupied.len() + places.left.len(), Ordering::Release);
+    fn update_count(&self, table: &PinTable) {
+        self.count.store(table.pinned.len() + table.left.len(), Ordering::Release);
     }
 
     /// A thread that panicked has left the lists whole: every change is a single call.
-    fn lock(&self) -> MutexGuard<'_, Places> {
-        self.places.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, PinTable> {
+        self.table.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Places {
+impl PinTable {
     fn leave(&mut self, node: NodeId) {
-        let Some(rest) = self.occupied.get_mut(&node) else { return };
+        let Some(rest) = self.pinned.get_mut(&node) else { return };
         rest.searches -= 1;
         if rest.searches == 0 {
-            if rest.is_unwanted {
+            if rest.is_prunable {
                 self.left.push(node);
             }
-            self.occupied.remove(&node);
+            self.pinned.remove(&node);
         }
     }
 }

@@ -13,20 +13,20 @@ mod imp {
 
     /// A timer descriptor.
     #[derive(Debug)]
-    pub(crate) struct Ticker {
+    pub(crate) struct ShortTimer {
         timer: OwnedFd,
     }
 
-    impl Ticker {
+    impl ShortTimer {
         /// Reports with `token`.
         ///
         /// # Errors
         /// The timer cannot be had.
-        pub(crate) fn new(registry: &Registry, token: Token) -> io::Result<Ticker> {
+        pub(crate) fn new(registry: &Registry, token: Token) -> io::Result<ShortTimer> {
             let timer = timerfd_create(TimerfdClockId::Monotonic, TimerfdFlags::CLOEXEC | TimerfdFlags::NONBLOCK)?;
             // Edge-triggered, so that it need not be read.
             registry.register(&mut SourceFd(&timer.as_raw_fd()), token, Interest::READABLE)?;
-            Ok(Ticker { timer })
+            Ok(ShortTimer { timer })
         }
 
         /// Wakes the thread once after `delay_us`, more than 0 and less than a second; false where that cannot be.
@@ -46,11 +46,11 @@ mod imp {
 
     /// There is none.
     #[derive(Debug)]
-    pub(crate) struct Ticker;
+    pub(crate) struct ShortTimer;
 
-    impl Ticker {
-        pub(crate) fn new(_registry: &Registry, _token: Token) -> io::Result<Ticker> {
-            Ok(Ticker)
+    impl ShortTimer {
+        pub(crate) fn new(_registry: &Registry, _token: Token) -> io::Result<ShortTimer> {
+            Ok(ShortTimer)
         }
 
         pub(crate) fn set(&mut self, _delay_us: u32) -> bool {
@@ -59,4 +59,4 @@ mod imp {
     }
 }
 
-pub(crate) use imp::Ticker;
+pub(crate) use imp::ShortTimer;

@@ -6,11 +6,11 @@ use rustls::{AlertDescription, CertificateError, Error, InvalidMessage};
 
 /// Whose fault it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Fault {
+pub enum TlsErrorKind {
     /// The peer does not speak TLS at all.
     NotTls,
     /// The peer and this server have no version, cipher suite, group or protocol in common.
-    NothingInCommon,
+    NoCommonParameters,
     /// The peer showed no certificate, or one that is not accepted.
     Certificate,
     /// The peer does not accept this server's certificate.
@@ -18,41 +18,41 @@ pub enum Fault {
     /// The peer broke the rules of TLS, or somebody tampers with what it sends.
     Violation,
     /// Something that is this server's.
-    Server,
+    TlsServer,
 }
 
-impl Fault {
+impl TlsErrorKind {
     /// A stable code.
     pub const fn code(self) -> &'static str {
         match self {
-            Fault::NotTls => "tls_not_spoken",
-            Fault::NothingInCommon => "tls_nothing_in_common",
-            Fault::Certificate => "tls_client_certificate",
-            Fault::RefusedByPeer => "tls_refused_by_client",
-            Fault::Violation => "tls_violation",
-            Fault::Server => "tls_server",
+            TlsErrorKind::NotTls => "tls_not_spoken",
+            TlsErrorKind::NoCommonParameters => "tls_nothing_in_common",
+            TlsErrorKind::Certificate => "tls_client_certificate",
+            TlsErrorKind::RefusedByPeer => "tls_refused_by_client",
+            TlsErrorKind::Violation => "tls_violation",
+            TlsErrorKind::TlsServer => "tls_server",
         }
     }
 }
 
 /// Why a connection cannot go on. Where the peer can be told, an alert is among what is to be written.
 #[derive(Debug, Clone)]
-pub struct Failure {
+pub struct TlsError {
     error: Error,
 }
 
-impl Failure {
+impl TlsError {
     /// Whose fault it is.
-    pub fn fault(&self) -> Fault {
+    pub fn kind(&self) -> TlsErrorKind {
         match &self.error {
             Error::InvalidMessage(
                 InvalidMessage::InvalidContentType
                 | InvalidMessage::UnknownProtocolVersion
                 | InvalidMessage::MessageTooLarge,
-            ) => Fault::NotTls,
-            Error::PeerIncompatible(_) | Error::NoApplicationProtocol => Fault::NothingInCommon,
+            ) => TlsErrorKind::NotTls,
+            Error::PeerIncompatible(_) | Error::NoApplicationProtocol => TlsErrorKind::NoCommonParameters,
             Error::NoCertificatesPresented | Error::InvalidCertificate(_) | Error::InvalidCertRevocationList(_) => {
-                Fault::Certificate
+                TlsErrorKind::Certificate
             }
             Error::AlertReceived(
                 AlertDescription::BadCertificate
@@ -62,30 +62,30 @@ impl Failure {
                 | AlertDescription::CertificateUnknown
                 | AlertDescription::UnknownCA
                 | AlertDescription::AccessDenied,
-            ) => Fault::RefusedByPeer,
+            ) => TlsErrorKind::RefusedByPeer,
             Error::AlertReceived(_)
             | Error::InvalidMessage(_)
             | Error::InappropriateMessage { .. }
             | Error::InappropriateHandshakeMessage { .. }
             | Error::PeerMisbehaved(_)
             | Error::DecryptError
-            | Error::PeerSentOversizedRecord => Fault::Violation,
-            _ => Fault::Server,
+            | Error::PeerSentOversizedRecord => TlsErrorKind::Violation,
+            _ => TlsErrorKind::TlsServer,
         }
     }
 }
 
-impl From<Error> for Failure {
-    fn from(error: Error) -> Failure {
-        Failure { error }
+impl From<Error> for TlsError {
+    fn from(error: Error) -> TlsError {
+        TlsError { error }
     }
 }
 
-impl fmt::Display for Failure {
+impl fmt::Display for TlsError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let fault = self.fault();
+        let fault = self.kind();
         match (&self.error, fault) {
-            (_, Fault::NotTls) => f.write_str("the client does not speak TLS; have it connect with mqtts:// or wss://")?,
+            (_, TlsErrorKind::NotTls) => f.write_str("the client does not speak TLS; have it connect with mqtts:// or wss://")?,
             (Error::NoCertificatesPresented, _) => f.write_str("the client showed no certificate")?,
             (Error::InvalidCertificate(error), _) => match error {
                 CertificateError::Expired | CertificateError::ExpiredContext { .. } => {
@@ -116,7 +116,7 @@ impl fmt::Display for Failure {
             (Error::AlertReceived(AlertDescription::CertificateRevoked), _) => {
                 f.write_str("the client does not accept the broker's certificate: it has been revoked; have a new one issued")?;
             }
-            (Error::AlertReceived(alert), Fault::RefusedByPeer) => {
+            (Error::AlertReceived(alert), TlsErrorKind::RefusedByPeer) => {
                 write!(f, "the client does not accept the broker's certificate: {alert:?}; does it know the authority and connect by a name that the certificate has?")?;
             }
             (error, _) => error.fmt(f)?,
@@ -125,4 +125,4 @@ impl fmt::Display for Failure {
     }
 }
 
-impl std::error::Error for Failure {}
+impl std::error::Error for TlsError {}

@@ -7,11 +7,11 @@ use std::sync::Arc;
 use tautwire_cold::{Folder, Settings, SpillThread, Stats, Store};
 use tautwire_durable::SpillStore;
 use tautwire_engine::{Counter, Counters, Shard, Shared};
-use tautwire_memory::{ApartLedger, Kind, Ledger, Memory};
-use tautwire_message::{Cold, Freed, Message, Shelf, Slot};
+use tautwire_memory::{DetachedLedger, Kind, Memory, MemoryLedger};
+use tautwire_message::{FreedSlots, Message, SpillAccount, SpillSlot, Spilled};
 use tautwire_session::Journal;
 
-use crate::bell::Bell;
+use crate::waker::Waker;
 
 /// The folder within the data directory.
 const FOLDER: &str = "cold";
@@ -23,32 +23,32 @@ pub(crate) fn remove_folder(data: &Path) {
 }
 
 /// The store while the log is read.
-pub(crate) struct Cooler {
+pub(crate) struct RecoverySpill {
     store: Store<Folder>,
-    freed: Arc<Freed>,
-    shelf: Arc<Shelf>,
+    freed: Arc<FreedSlots>,
+    shelf: Arc<SpillAccount>,
     memory: Arc<Memory>,
     /// Sessions and topics, until shards have them.
-    apart: Apart,
-    hot_max_bytes: u64,
+    detached: DetachedMemory,
+    loaded_max_bytes: u64,
 }
 
-impl Cooler {
+impl RecoverySpill {
     /// Empties the folder.
     ///
     /// # Errors
     /// Those of the disk.
-    pub(crate) fn open(data: &Path, shared: &Shared) -> io::Result<Cooler> {
+    pub(crate) fn open(data: &Path, shared: &Shared) -> io::Result<RecoverySpill> {
         let folder = Folder::emptied(&data.join(FOLDER))?;
-        let freed = Arc::new(Freed::default());
+        let freed = Arc::new(FreedSlots::default());
         let settings = shared.config_cell.current().settings.clone();
-        Ok(Cooler {
+        Ok(RecoverySpill {
             store: Store::new(folder, Settings::with_limit(settings.cold_bytes)),
-            shelf: Arc::new(Shelf::new(shared.memory.ledger(0).clone(), freed.clone())),
+            shelf: Arc::new(SpillAccount::new(shared.memory.ledger(0).clone(), freed.clone())),
             freed,
             memory: shared.memory.clone(),
-            apart: Apart::of(shared.memory.apart()),
-            hot_max_bytes: settings.hot_max_bytes(),
+            detached: DetachedMemory::of(shared.memory.detached()),
+            loaded_max_bytes: settings.loaded_max_bytes(),
         })
     }
 
@@ -60,14 +60,14 @@ impl Cooler {
         self,
         shared: &Shared,
         shards: &mut [Shard<J>],
-        bells: &[Arc<Bell>],
+        wakers: &[Arc<Waker>],
     ) -> io::Result<SpillThread> {
-        let shelf = |index| Arc::new(Shelf::new(shared.memory.ledger(index).clone(), self.freed.clone()));
+        let shelf = |index| Arc::new(SpillAccount::new(shared.memory.ledger(index).clone(), self.freed.clone()));
         let shelves = (0..shards.len()).map(shelf).collect();
-        let bells = bells.to_vec();
+        let wakers = wakers.to_vec();
         let wake = move |shard: usize| {
-            if let Some(bell) = bells.get(shard) {
-                bell.ring();
+            if let Some(waker) = wakers.get(shard) {
+                waker.wake();
             }
         };
         let counters = shared.counters.clone();
@@ -84,111 +84,116 @@ impl Cooler {
     }
 
     /// Reads one message.
-    pub(crate) fn read(&mut self, cold: &Cold) -> Option<Message> {
+    pub(crate) fn read(&mut self, cold: &Spilled) -> Option<Message> {
         read(&mut self.store, cold)
     }
 }
 
-fn write(store: &mut Store<Folder>, freed: &Freed, shelf: &Arc<Shelf>, messages: &[Message]) -> Vec<Option<Cold>> {
-    freed.take(Vec::new()).into_iter().for_each(|slot: Slot| store.free(slot));
+fn write(
+    store: &mut Store<Folder>,
+    freed: &FreedSlots,
+    shelf: &Arc<SpillAccount>,
+    messages: &[Message],
+) -> Vec<Option<Spilled>> {
+    freed.take(Vec::new()).into_iter().for_each(|slot: SpillSlot| store.free(slot));
     let slots = store.write(messages);
-    let cold = |(message, slot): (&Message, Option<Slot>)| Some(Cold::new(message, slot?, shelf));
+    let cold = |(message, slot): (&Message, Option<SpillSlot>)| Some(Spilled::new(message, slot?, shelf));
     messages.iter().zip(slots).map(cold).collect()
 }
 
-fn read(store: &mut Store<Folder>, cold: &Cold) -> Option<Message> {
+fn read(store: &mut Store<Folder>, cold: &Spilled) -> Option<Message> {
     let mut bytes = Vec::new();
     let range = store.read(&[cold.slot()], &mut bytes).pop().flatten()?;
     Some(cold.read(bytes.get(range)?)?.to_message())
 }
 
 /// The folder within the data directory for the messages of a snapshot that is being made.
-const SCRATCH_FOLDER: &str = "cold-snapshot";
+const SNAPSHOT_SPILL_FOLDER: &str = "cold-snapshot";
 /// With so much of a snapshot in memory, more leaves it.
-const SCRATCH_HOT_MAX_BYTES: u64 = 32 << 20;
+const SNAPSHOT_LOADED_MAX_BYTES: u64 = 32 << 20;
 
 /// The store for the messages of one snapshot, on the thread that makes it.
-pub(crate) struct Scratch {
+pub(crate) struct SnapshotSpill {
     store: Store<Folder>,
-    freed: Arc<Freed>,
-    shelf: Arc<Shelf>,
-    ledger: Arc<Ledger>,
+    freed: Arc<FreedSlots>,
+    shelf: Arc<SpillAccount>,
+    ledger: Arc<MemoryLedger>,
     /// All of it.
-    apart: Apart,
+    detached: DetachedMemory,
     path: PathBuf,
 }
 
-impl Scratch {
+impl SnapshotSpill {
     /// Empties the folder. What is in memory for the snapshot is entered in `account`, which nobody else enters in.
     ///
     /// # Errors
     /// Those of the disk.
-    pub(crate) fn open(data: &Path, limit_bytes: u64, account: &Arc<ApartLedger>) -> io::Result<Scratch> {
-        let path = data.join(SCRATCH_FOLDER);
+    pub(crate) fn open(data: &Path, limit_bytes: u64, account: &Arc<DetachedLedger>) -> io::Result<SnapshotSpill> {
+        let path = data.join(SNAPSHOT_SPILL_FOLDER);
         let folder = Folder::emptied(&path)?;
-        let (freed, ledger) = (Arc::new(Freed::default()), Arc::new(Ledger::default()));
-        let shelf = Arc::new(Shelf::new(ledger.clone(), freed.clone()));
+        let (freed, ledger) = (Arc::new(FreedSlots::default()), Arc::new(MemoryLedger::default()));
+        let shelf = Arc::new(SpillAccount::new(ledger.clone(), freed.clone()));
         let store = Store::new(folder, Settings::with_limit(limit_bytes));
-        Ok(Scratch { store, freed, shelf, ledger, apart: Apart::of(account), path })
+        Ok(SnapshotSpill { store, freed, shelf, ledger, detached: DetachedMemory::of(account), path })
     }
 }
 
-impl Drop for Scratch {
+impl Drop for SnapshotSpill {
     fn drop(&mut self) {
         // What is left is emptied by the next one.
         let _ = std::fs::remove_dir_all(&self.path);
     }
 }
 
-impl SpillStore for Scratch {
-    fn write(&mut self, messages: &[Message]) -> Vec<Option<Cold>> {
+impl SpillStore for SnapshotSpill {
+    fn write(&mut self, messages: &[Message]) -> Vec<Option<Spilled>> {
         write(&mut self.store, &self.freed, &self.shelf, messages)
     }
 
-    fn read(&mut self, cold: &Cold) -> Option<Message> {
+    fn read(&mut self, cold: &Spilled) -> Option<Message> {
         read(&mut self.store, cold)
     }
 
     fn should_spill(&self) -> bool {
-        self.ledger.held(Kind::Message) > SCRATCH_HOT_MAX_BYTES
+        self.ledger.held(Kind::Message) > SNAPSHOT_LOADED_MAX_BYTES
     }
 
-    fn ledger(&self) -> Option<Arc<Ledger>> {
+    fn ledger(&self) -> Option<Arc<MemoryLedger>> {
         Some(self.ledger.clone())
     }
 
     fn set_held_bytes(&mut self, bytes: usize) {
-        self.apart.set(bytes + self.ledger.all() as usize);
+        self.detached.set(bytes + self.ledger.all() as usize);
     }
 }
 
-impl SpillStore for Cooler {
-    fn write(&mut self, messages: &[Message]) -> Vec<Option<Cold>> {
+impl SpillStore for RecoverySpill {
+    fn write(&mut self, messages: &[Message]) -> Vec<Option<Spilled>> {
         write(&mut self.store, &self.freed, &self.shelf, messages)
     }
 
-    fn read(&mut self, cold: &Cold) -> Option<Message> {
-        Cooler::read(self, cold)
+    fn read(&mut self, cold: &Spilled) -> Option<Message> {
+        RecoverySpill::read(self, cold)
     }
 
     fn should_spill(&self) -> bool {
-        self.memory.held(Kind::Message) > self.hot_max_bytes
+        self.memory.held(Kind::Message) > self.loaded_max_bytes
     }
 
     fn set_held_bytes(&mut self, bytes: usize) {
-        self.apart.set(bytes);
+        self.detached.set(bytes);
     }
 }
 
 /// What no shard holds, as it stands in the account until this is dropped. Nobody else enters there meanwhile.
-struct Apart {
-    account: Arc<ApartLedger>,
+struct DetachedMemory {
+    account: Arc<DetachedLedger>,
     bytes: usize,
 }
 
-impl Apart {
-    fn of(account: &Arc<ApartLedger>) -> Apart {
-        Apart { account: account.clone(), bytes: 0 }
+impl DetachedMemory {
+    fn of(account: &Arc<DetachedLedger>) -> DetachedMemory {
+        DetachedMemory { account: account.clone(), bytes: 0 }
     }
 
     fn set(&mut self, bytes: usize) {
@@ -197,7 +202,7 @@ impl Apart {
     }
 }
 
-impl Drop for Apart {
+impl Drop for DetachedMemory {
     fn drop(&mut self) {
         self.set(0);
     }

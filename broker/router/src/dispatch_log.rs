@@ -10,11 +10,11 @@ use crate::ShardIndex;
 use crate::share::SessionKey;
 
 /// Messages that are remembered of one group.
-pub const TURNS_MAX: usize = 16;
+pub const DISPATCHES_MAX: usize = 16;
 
 /// A message of a group, and whom it was for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Turn {
+pub struct Dispatch {
     /// The member that was chosen.
     pub member: SessionKey,
     /// When, in milliseconds since the Unix epoch.
@@ -23,7 +23,7 @@ pub struct Turn {
 
 /// The last messages of a group. Any shard may note one at any time, and none waits for another.
 #[derive(Debug, Default)]
-pub(crate) struct Turns {
+pub(crate) struct DispatchLog {
     /// The first message makes it: most groups of very many may never have one.
     ring: OnceLock<Box<Ring>>,
 }
@@ -32,7 +32,7 @@ pub(crate) struct Turns {
 struct Ring {
     hasher: RandomState,
     next: AtomicUsize,
-    records: [Record; TURNS_MAX],
+    records: [Record; DISPATCHES_MAX],
 }
 
 /// Three words that are written one by one. What two shards have written at once, or is half written, belongs to no topic: the check does
@@ -50,10 +50,10 @@ struct Record {
 /// A time in milliseconds takes so many bits until the year 2,000,000.
 const MS_BITS: u32 = 56;
 
-impl Turns {
-    pub(crate) fn note(&self, topic: &str, turn: Turn) {
+impl DispatchLog {
+    pub(crate) fn record(&self, topic: &str, turn: Dispatch) {
         let ring = self.ring.get_or_init(Box::default);
-        let record = &ring.records[ring.next.fetch_add(1, Ordering::Relaxed) % TURNS_MAX];
+        let record = &ring.records[ring.next.fetch_add(1, Ordering::Relaxed) % DISPATCHES_MAX];
         let (place, shard_and_ms) = turn.to_words();
         record.check.store(ring.hasher.hash_one(topic) ^ place ^ shard_and_ms, Ordering::Relaxed);
         record.place.store(place, Ordering::Relaxed);
@@ -61,10 +61,10 @@ impl Turns {
     }
 
     /// Those on a topic, the oldest first.
-    pub(crate) fn on(&self, topic: &str) -> Vec<Turn> {
+    pub(crate) fn for_topic(&self, topic: &str) -> Vec<Dispatch> {
         let Some(ring) = self.ring.get() else { return Vec::new() };
         let hash = ring.hasher.hash_one(topic);
-        let mut turns: Vec<Turn> = ring.records.iter().filter_map(|record| record.read(hash)).collect();
+        let mut turns: Vec<Dispatch> = ring.records.iter().filter_map(|record| record.read(hash)).collect();
         turns.sort_by_key(|turn| turn.at_ms);
         turns
     }
@@ -72,24 +72,24 @@ impl Turns {
 
 impl Record {
     /// What it says, if it is of the topic with this hash.
-    fn read(&self, hash: u64) -> Option<Turn> {
+    fn read(&self, hash: u64) -> Option<Dispatch> {
         let [check, place, shard_and_ms] =
             [&self.check, &self.place, &self.shard_and_ms].map(|word| word.load(Ordering::Relaxed));
-        (shard_and_ms != 0 && check ^ place ^ shard_and_ms == hash).then(|| Turn::of_words(place, shard_and_ms))
+        (shard_and_ms != 0 && check ^ place ^ shard_and_ms == hash).then(|| Dispatch::of_words(place, shard_and_ms))
     }
 }
 
-impl Turn {
+impl Dispatch {
     fn to_words(self) -> (u64, u64) {
-        let Turn { member: SessionKey { shard, index, generation }, at_ms } = self;
+        let Dispatch { member: SessionKey { shard, index, generation }, at_ms } = self;
         let ms = at_ms & ((1 << MS_BITS) - 1);
         (u64::from(index) << 32 | u64::from(generation), u64::from(shard.0) << MS_BITS | ms)
     }
 
-    fn of_words(place: u64, shard_and_ms: u64) -> Turn {
+    fn of_words(place: u64, shard_and_ms: u64) -> Dispatch {
         let shard = ShardIndex((shard_and_ms >> MS_BITS) as u8);
         let member = SessionKey { shard, index: (place >> 32) as u32, generation: place as u32 };
-        Turn { member, at_ms: shard_and_ms & ((1 << MS_BITS) - 1) }
+        Dispatch { member, at_ms: shard_and_ms & ((1 << MS_BITS) - 1) }
     }
 }
 
@@ -97,26 +97,26 @@ impl Turn {
 mod tests {
     use super::*;
 
-    fn turn(index: u32, at_ms: u64) -> Turn {
-        Turn { member: SessionKey { shard: ShardIndex(63), index, generation: u32::MAX - index }, at_ms }
+    fn turn(index: u32, at_ms: u64) -> Dispatch {
+        Dispatch { member: SessionKey { shard: ShardIndex(63), index, generation: u32::MAX - index }, at_ms }
     }
 
     #[test]
     fn the_last_ones_of_each_topic_are_told() {
-        let turns = Turns::default();
-        assert!(turns.on("a").is_empty());
+        let turns = DispatchLog::default();
+        assert!(turns.for_topic("a").is_empty());
         for at_ms in 1..=3 {
-            turns.note("a", turn(at_ms as u32, at_ms));
-            turns.note("b", turn(u32::MAX, at_ms));
+            turns.record("a", turn(at_ms as u32, at_ms));
+            turns.record("b", turn(u32::MAX, at_ms));
         }
-        assert_eq!(turns.on("a"), [turn(1, 1), turn(2, 2), turn(3, 3)]);
-        assert_eq!(turns.on("b"), [1, 2, 3].map(|at_ms| turn(u32::MAX, at_ms)));
-        assert!(turns.on("c").is_empty());
-        for at_ms in 4..4 + TURNS_MAX as u64 {
-            turns.note("c", turn(0, at_ms));
+        assert_eq!(turns.for_topic("a"), [turn(1, 1), turn(2, 2), turn(3, 3)]);
+        assert_eq!(turns.for_topic("b"), [1, 2, 3].map(|at_ms| turn(u32::MAX, at_ms)));
+        assert!(turns.for_topic("c").is_empty());
+        for at_ms in 4..4 + DISPATCHES_MAX as u64 {
+            turns.record("c", turn(0, at_ms));
         }
-        assert!(turns.on("a").is_empty());
-        assert_eq!(turns.on("c").len(), TURNS_MAX);
+        assert!(turns.for_topic("a").is_empty());
+        assert_eq!(turns.for_topic("c").len(), DISPATCHES_MAX);
     }
 
     /// Two shards write one record at the same time, or somebody reads what is being written.
@@ -124,12 +124,12 @@ mod tests {
     fn a_record_of_two_messages_is_not_told() {
         let (one, other) = (turn(1, 1).to_words(), turn(2, 2).to_words());
         for words in [(one.0, other.1), (other.0, one.1), other] {
-            let turns = Turns::default();
-            turns.note("a", turn(1, 1));
+            let turns = DispatchLog::default();
+            turns.record("a", turn(1, 1));
             let record = &turns.ring.get().expect("it is there").records[0];
             record.place.store(words.0, Ordering::Relaxed);
             record.shard_and_ms.store(words.1, Ordering::Relaxed);
-            assert!(turns.on("a").is_empty(), "{words:?}");
+            assert!(turns.for_topic("a").is_empty(), "{words:?}");
         }
     }
 }

@@ -4,27 +4,27 @@ use std::fmt;
 use std::ops::Range;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use tautwire_memory::{Kind, Ledger};
+use tautwire_memory::{Kind, MemoryLedger};
 use tautwire_protocol::QoS;
 
 use crate::id::MessageId;
 use crate::message::{Message, MessageRef};
 
 /// A message that takes more stays in memory.
-pub const COLD_MAX_BYTES: usize = (1 << Facts::QOS_SHIFT) - 1;
+pub const SPILL_MAX_BYTES: usize = (1 << PackedInfo::QOS_SHIFT) - 1;
 
 /// What a cold message takes in memory: its record, what the heap adds, and its place in the table of the store.
 const RECORD_BYTES: usize = size_of::<Record>() + 28;
 /// The same for one that expires.
-const EXPIRING_BYTES: usize = size_of::<Expiring>() + 28;
+const EXPIRING_BYTES: usize = size_of::<ExpiringRecord>() + 28;
 
 /// A message as somebody holds it who keeps it for long.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Body {
     /// In memory.
-    Hot(Message),
+    Loaded(Message),
     /// In the store.
-    Cold(Cold),
+    Spilled(Spilled),
 }
 
 impl Body {
@@ -32,38 +32,38 @@ impl Body {
     #[inline]
     pub fn id(&self) -> MessageId {
         match self {
-            Body::Hot(message) => message.id(),
-            Body::Cold(cold) => cold.id(),
+            Body::Loaded(message) => message.id(),
+            Body::Spilled(cold) => cold.id(),
         }
     }
 
     /// Bytes that the message takes when it is in memory.
     #[inline]
-    pub fn kept_bytes(&self) -> usize {
+    pub fn allocated_bytes(&self) -> usize {
         match self {
-            Body::Hot(message) => message.kept_bytes(),
-            Body::Cold(cold) => cold.kept_bytes(),
+            Body::Loaded(message) => message.allocated_bytes(),
+            Body::Spilled(cold) => cold.allocated_bytes(),
         }
     }
 
     /// Bytes of the payload; `None` where the message is in the store, which alone knows.
     pub fn payload_bytes(&self) -> Option<usize> {
-        self.hot().map(|message| message.payload().len())
+        self.loaded().map(|message| message.payload().len())
     }
 
     /// Bytes of memory that it takes as it is.
     pub fn memory_bytes(&self) -> usize {
         match self {
-            Body::Hot(message) => message.kept_bytes(),
-            Body::Cold(cold) => cold.record().record_bytes(),
+            Body::Loaded(message) => message.allocated_bytes(),
+            Body::Spilled(cold) => cold.record().record_bytes(),
         }
     }
 
     /// QoS at which the message was published.
     pub fn qos(&self) -> QoS {
         match self {
-            Body::Hot(message) => message.as_ref().qos,
-            Body::Cold(cold) => cold.record().qos(),
+            Body::Loaded(message) => message.as_ref().qos,
+            Body::Spilled(cold) => cold.record().qos(),
         }
     }
 
@@ -71,8 +71,8 @@ impl Body {
     #[inline]
     pub fn expires_at_ms(&self) -> Option<u64> {
         match self {
-            Body::Hot(message) => message.as_ref().expires_at_ms,
-            Body::Cold(cold) => cold.expires_at_ms(),
+            Body::Loaded(message) => message.as_ref().expires_at_ms,
+            Body::Spilled(cold) => cold.expires_at_ms(),
         }
     }
 
@@ -84,19 +84,19 @@ impl Body {
 
     /// The message, if it is in memory.
     #[inline]
-    pub fn hot(&self) -> Option<&Message> {
+    pub fn loaded(&self) -> Option<&Message> {
         match self {
-            Body::Hot(message) => Some(message),
-            Body::Cold(_) => None,
+            Body::Loaded(message) => Some(message),
+            Body::Spilled(_) => None,
         }
     }
 
     /// The record, if the message is in the store.
     #[inline]
-    pub fn cold(&self) -> Option<&Cold> {
+    pub fn spilled(&self) -> Option<&Spilled> {
         match self {
-            Body::Hot(_) => None,
-            Body::Cold(cold) => Some(cold),
+            Body::Loaded(_) => None,
+            Body::Spilled(cold) => Some(cold),
         }
     }
 }
@@ -104,58 +104,58 @@ impl Body {
 impl From<Message> for Body {
     #[inline]
     fn from(message: Message) -> Body {
-        Body::Hot(message)
+        Body::Loaded(message)
     }
 }
 
 /// Where the store has a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Slot(pub u32);
+pub struct SpillSlot(pub u32);
 
 /// A message in the store, shared by all who hold it. The store may forget it when the last of them lets go.
 #[derive(Clone)]
-pub struct Cold(Held);
+pub struct Spilled(SpilledKind);
 
 /// Most messages never expire, and there may be millions.
 #[derive(Clone)]
-enum Held {
-    Lasting(triomphe::Arc<Record>),
-    Expiring(triomphe::Arc<Expiring>),
+enum SpilledKind {
+    Permanent(triomphe::Arc<Record>),
+    ExpiringRecord(triomphe::Arc<ExpiringRecord>),
 }
 
 struct Record {
     id: MessageId,
-    shelf: Arc<Shelf>,
-    slot: Slot,
-    facts: Facts,
+    shelf: Arc<SpillAccount>,
+    slot: SpillSlot,
+    facts: PackedInfo,
 }
 
-struct Expiring {
+struct ExpiringRecord {
     record: Record,
     at_ms: u64,
 }
 
 /// Bytes that the message takes when it is in memory, its QoS, and whether it expires.
 #[derive(Clone, Copy)]
-struct Facts(u32);
+struct PackedInfo(u32);
 
-impl Facts {
+impl PackedInfo {
     const QOS_SHIFT: u32 = 29;
     const EXPIRES: u32 = 1 << 31;
 
-    fn of(message: &Message) -> Facts {
+    fn of(message: &Message) -> PackedInfo {
         let MessageRef { qos, expires_at_ms, .. } = message.as_ref();
-        let kept_bytes = message.kept_bytes().min(COLD_MAX_BYTES) as u32;
-        let expires = if expires_at_ms.is_some() { Facts::EXPIRES } else { 0 };
-        Facts(kept_bytes | u32::from(qos as u8) << Facts::QOS_SHIFT | expires)
+        let allocated_bytes = message.allocated_bytes().min(SPILL_MAX_BYTES) as u32;
+        let expires = if expires_at_ms.is_some() { PackedInfo::EXPIRES } else { 0 };
+        PackedInfo(allocated_bytes | u32::from(qos as u8) << PackedInfo::QOS_SHIFT | expires)
     }
 
-    fn kept_bytes(self) -> usize {
-        self.0 as usize & COLD_MAX_BYTES
+    fn allocated_bytes(self) -> usize {
+        self.0 as usize & SPILL_MAX_BYTES
     }
 
     fn qos(self) -> QoS {
-        match self.0 >> Facts::QOS_SHIFT & 3 {
+        match self.0 >> PackedInfo::QOS_SHIFT & 3 {
             0 => QoS::AtMostOnce,
             1 => QoS::AtLeastOnce,
             _ => QoS::ExactlyOnce,
@@ -163,32 +163,32 @@ impl Facts {
     }
 
     fn expires(self) -> bool {
-        self.0 & Facts::EXPIRES != 0
+        self.0 & PackedInfo::EXPIRES != 0
     }
 }
 
-impl Cold {
-    /// The store has `message` in `slot`, which takes no more than [`COLD_MAX_BYTES`]. Only the thread of the shelf's shard may
+impl Spilled {
+    /// The store has `message` in `slot`, which takes no more than [`SPILL_MAX_BYTES`]. Only the thread of the shelf's shard may
     /// call it, or any one before there are threads.
-    pub fn new(message: &Message, slot: Slot, shelf: &Arc<Shelf>) -> Cold {
-        let record = Record { id: message.id(), shelf: shelf.clone(), slot, facts: Facts::of(message) };
-        shelf.ledger.enter(Kind::Cold, record.record_bytes());
-        Cold(match message.as_ref().expires_at_ms {
-            None => Held::Lasting(triomphe::Arc::new(record)),
-            Some(at_ms) => Held::Expiring(triomphe::Arc::new(Expiring { record, at_ms })),
+    pub fn new(message: &Message, slot: SpillSlot, shelf: &Arc<SpillAccount>) -> Spilled {
+        let record = Record { id: message.id(), shelf: shelf.clone(), slot, facts: PackedInfo::of(message) };
+        shelf.ledger.enter(Kind::Spilled, record.record_bytes());
+        Spilled(match message.as_ref().expires_at_ms {
+            None => SpilledKind::Permanent(triomphe::Arc::new(record)),
+            Some(at_ms) => SpilledKind::ExpiringRecord(triomphe::Arc::new(ExpiringRecord { record, at_ms })),
         })
     }
 
     #[inline]
     fn record(&self) -> &Record {
         match &self.0 {
-            Held::Lasting(record) => record,
-            Held::Expiring(expiring) => &expiring.record,
+            SpilledKind::Permanent(record) => record,
+            SpilledKind::ExpiringRecord(expiring) => &expiring.record,
         }
     }
 
     /// Where the store has it.
-    pub fn slot(&self) -> Slot {
+    pub fn slot(&self) -> SpillSlot {
         self.record().slot
     }
 
@@ -199,19 +199,19 @@ impl Cold {
 
     /// Bytes that the message takes when it is in memory.
     #[inline]
-    pub fn kept_bytes(&self) -> usize {
-        self.record().facts.kept_bytes()
+    pub fn allocated_bytes(&self) -> usize {
+        self.record().facts.allocated_bytes()
     }
 
     /// Bytes of memory that are saved while it is in the store.
     pub fn saved_bytes(&self) -> usize {
-        self.kept_bytes().saturating_sub(self.record().record_bytes())
+        self.allocated_bytes().saturating_sub(self.record().record_bytes())
     }
 
     fn expires_at_ms(&self) -> Option<u64> {
         match &self.0 {
-            Held::Lasting(_) => None,
-            Held::Expiring(expiring) => Some(expiring.at_ms),
+            SpilledKind::Permanent(_) => None,
+            SpilledKind::ExpiringRecord(expiring) => Some(expiring.at_ms),
         }
     }
 
@@ -221,19 +221,19 @@ impl Cold {
     }
 }
 
-impl PartialEq for Cold {
-    fn eq(&self, other: &Cold) -> bool {
+impl PartialEq for Spilled {
+    fn eq(&self, other: &Spilled) -> bool {
         match (&self.0, &other.0) {
-            (Held::Lasting(one), Held::Lasting(other)) => triomphe::Arc::ptr_eq(one, other),
-            (Held::Expiring(one), Held::Expiring(other)) => triomphe::Arc::ptr_eq(one, other),
+            (SpilledKind::Permanent(one), SpilledKind::Permanent(other)) => triomphe::Arc::ptr_eq(one, other),
+            (SpilledKind::ExpiringRecord(one), SpilledKind::ExpiringRecord(other)) => triomphe::Arc::ptr_eq(one, other),
             _ => false,
         }
     }
 }
 
-impl Eq for Cold {}
+impl Eq for Spilled {}
 
-impl fmt::Debug for Cold {
+impl fmt::Debug for Spilled {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Cold").field("id", &self.id()).field("slot", &self.slot()).finish_non_exhaustive()
     }
@@ -251,36 +251,36 @@ impl Record {
 
 impl Drop for Record {
     fn drop(&mut self) {
-        self.shelf.ledger.give_back(Kind::Cold, self.record_bytes());
+        self.shelf.ledger.give_back(Kind::Spilled, self.record_bytes());
         self.shelf.freed.push(self.slot);
     }
 }
 
 /// What the cold messages of one shard have in common.
 #[derive(Debug)]
-pub struct Shelf {
-    ledger: Arc<Ledger>,
-    freed: Arc<Freed>,
+pub struct SpillAccount {
+    ledger: Arc<MemoryLedger>,
+    freed: Arc<FreedSlots>,
 }
 
-impl Shelf {
+impl SpillAccount {
     /// For messages that `ledger`'s shard makes cold, in the store that empties `freed`.
-    pub fn new(ledger: Arc<Ledger>, freed: Arc<Freed>) -> Shelf {
-        Shelf { ledger, freed }
+    pub fn new(ledger: Arc<MemoryLedger>, freed: Arc<FreedSlots>) -> SpillAccount {
+        SpillAccount { ledger, freed }
     }
 }
 
 /// Slots that nobody holds any more. Any thread may add one; the store takes them.
 #[derive(Debug, Default)]
-pub struct Freed(Mutex<Vec<Slot>>);
+pub struct FreedSlots(Mutex<Vec<SpillSlot>>);
 
-impl Freed {
-    fn push(&self, slot: Slot) {
+impl FreedSlots {
+    fn push(&self, slot: SpillSlot) {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).push(slot);
     }
 
     /// Takes all of them out, in exchange for an empty list whose room is used again.
-    pub fn take(&self, empty: Vec<Slot>) -> Vec<Slot> {
+    pub fn take(&self, empty: Vec<SpillSlot>) -> Vec<SpillSlot> {
         debug_assert!(empty.is_empty());
         std::mem::replace(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner), empty)
     }
@@ -288,7 +288,7 @@ impl Freed {
 
 /// What a shard asks of the store.
 #[derive(Debug)]
-pub enum ColdOrder {
+pub enum SpillRequest {
     /// To write messages down.
     Write {
         /// Comes back with the answer.
@@ -301,71 +301,71 @@ pub enum ColdOrder {
         /// Comes back with the answer.
         ticket: u64,
         /// What is read, in any order.
-        messages: Vec<Cold>,
+        messages: Vec<Spilled>,
     },
 }
 
 /// What has become of an order.
 #[derive(Debug)]
-pub enum ColdAnswer {
-    /// Of [`ColdOrder::Write`].
+pub enum SpillResponse {
+    /// Of [`SpillRequest::Write`].
     Written {
         /// That of the order.
         ticket: u64,
         /// Each message with its slot; without one it has not been written.
-        messages: Vec<(Message, Option<Slot>)>,
+        messages: Vec<(Message, Option<SpillSlot>)>,
     },
-    /// Of [`ColdOrder::Read`].
+    /// Of [`SpillRequest::Read`].
     Read {
         /// That of the order.
         ticket: u64,
         /// What was read.
-        messages: ColdRead,
+        messages: SpillRead,
     },
 }
 
 /// Messages that have been read from the store.
 #[derive(Debug)]
-pub struct ColdRead {
+pub struct SpillRead {
     bytes: Vec<u8>,
-    parts: Vec<(Cold, Option<Range<usize>>)>,
+    parts: Vec<(Spilled, Option<Range<usize>>)>,
 }
 
-impl ColdRead {
+impl SpillRead {
     /// For each message where its stored form is in `bytes`; `None` where it could not be read.
-    pub fn new(bytes: Vec<u8>, parts: Vec<(Cold, Option<Range<usize>>)>) -> ColdRead {
-        ColdRead { bytes, parts }
+    pub fn new(bytes: Vec<u8>, parts: Vec<(Spilled, Option<Range<usize>>)>) -> SpillRead {
+        SpillRead { bytes, parts }
     }
 
     /// The messages in the order of the order, kept in `ledger`; `None` for those that could not be read. Only the thread of
     /// the ledger's shard may call it.
-    pub fn into_messages(self, ledger: &Arc<Ledger>) -> impl Iterator<Item = (Cold, Option<Message>)> + use<> {
-        let ColdRead { bytes, parts } = self;
+    pub fn into_messages(self, ledger: &Arc<MemoryLedger>) -> impl Iterator<Item = (Spilled, Option<Message>)> + use<> {
+        let SpillRead { bytes, parts } = self;
         let ledger = ledger.clone();
         parts.into_iter().map(move |(cold, range)| {
             let stored = range.and_then(|range| bytes.get(range));
-            let message = stored.and_then(|stored| cold.read(stored)).map(|message| message.keep(&ledger));
+            let message = stored.and_then(|stored| cold.read(stored)).map(|message| message.to_message_in(&ledger));
             (cold, message)
         })
     }
 }
 
 /// A shard's way to the store. Nothing here waits.
-pub trait ColdPort: Send {
+pub trait SpillClient: Send {
     /// Hands an order over.
     ///
     /// # Errors
     /// There is no room for it now; it is given back.
-    fn post(&mut self, order: ColdOrder) -> Result<(), ColdOrder>;
+    fn post(&mut self, order: SpillRequest) -> Result<(), SpillRequest>;
 
     /// Whether an answer has come.
     fn has_answer(&self) -> bool;
 
     /// The next answer, if one has come. Answers come in the order of the orders.
-    fn next_answer(&mut self) -> Option<ColdAnswer>;
+    fn next_answer(&mut self) -> Option<SpillResponse>;
 
     /// What the messages that this shard makes cold have in common.
-    fn shelf(&self) -> &Arc<Shelf>;
+    fn spill_account(&self) -> &Arc<SpillAccount>;
 }
 
 #[cfg(test)]
@@ -386,29 +386,32 @@ mod tests {
 
     #[test]
     fn the_last_holder_gives_the_slot_and_the_bytes_back() {
-        let (ledger, freed) = (Arc::new(Ledger::default()), Arc::new(Freed::default()));
-        let shelf = Arc::new(Shelf::new(ledger.clone(), freed.clone()));
+        let (ledger, freed) = (Arc::new(MemoryLedger::default()), Arc::new(FreedSlots::default()));
+        let shelf = Arc::new(SpillAccount::new(ledger.clone(), freed.clone()));
         let message = message(&[0; 500]).to_message();
-        let cold = Body::Cold(Cold::new(&message, Slot(7), &shelf));
+        let cold = Body::Spilled(Spilled::new(&message, SpillSlot(7), &shelf));
         assert_eq!((ledger.all(), cold.memory_bytes()), (EXPIRING_BYTES as u64, EXPIRING_BYTES));
-        assert_eq!((cold.id(), cold.kept_bytes(), cold.qos()), (message.id(), message.kept_bytes(), QoS::ExactlyOnce));
+        assert_eq!(
+            (cold.id(), cold.allocated_bytes(), cold.qos()),
+            (message.id(), message.allocated_bytes(), QoS::ExactlyOnce)
+        );
         assert!(cold.is_expired(9) && !cold.is_expired(8));
         let other = cold.clone();
         drop(cold);
         assert_eq!(freed.take(Vec::new()), []);
         drop(other);
-        assert_eq!((freed.take(Vec::new()), ledger.all()), (vec![Slot(7)], 0));
+        assert_eq!((freed.take(Vec::new()), ledger.all()), (vec![SpillSlot(7)], 0));
     }
 
     /// There may be millions: what a topic retains, or a queue holds.
     #[test]
     fn a_message_that_never_expires_takes_little() {
-        let (ledger, freed) = (Arc::new(Ledger::default()), Arc::new(Freed::default()));
-        let shelf = Arc::new(Shelf::new(ledger.clone(), freed.clone()));
+        let (ledger, freed) = (Arc::new(MemoryLedger::default()), Arc::new(FreedSlots::default()));
+        let shelf = Arc::new(SpillAccount::new(ledger.clone(), freed.clone()));
         for qos in [QoS::AtMostOnce, QoS::AtLeastOnce, QoS::ExactlyOnce] {
             let message = MessageRef { qos, expires_at_ms: None, ..message(&[0; 500]) }.to_message();
-            let cold = Body::Cold(Cold::new(&message, Slot(3), &shelf));
-            assert_eq!((cold.qos(), cold.kept_bytes()), (qos, message.kept_bytes()));
+            let cold = Body::Spilled(Spilled::new(&message, SpillSlot(3), &shelf));
+            assert_eq!((cold.qos(), cold.allocated_bytes()), (qos, message.allocated_bytes()));
             assert_eq!((cold.expires_at_ms(), cold.is_expired(u64::MAX)), (None, false));
             assert_eq!((ledger.all(), cold.memory_bytes()), (RECORD_BYTES as u64, RECORD_BYTES));
         }
@@ -418,8 +421,8 @@ mod tests {
 
     #[test]
     fn another_message_is_not_taken_for_the_one_asked_for() {
-        let shelf = Arc::new(Shelf::new(Arc::default(), Arc::default()));
-        let cold = Cold::new(&message(b"a").to_message(), Slot(0), &shelf);
+        let shelf = Arc::new(SpillAccount::new(Arc::default(), Arc::default()));
+        let cold = Spilled::new(&message(b"a").to_message(), SpillSlot(0), &shelf);
         let mut stored = Vec::new();
         message(b"a").append_stored(&mut stored);
         assert_eq!(cold.read(&stored), Some(message(b"a")));

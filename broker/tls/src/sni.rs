@@ -12,15 +12,15 @@ use webpki::EndEntityCert;
 ///
 /// The names are read once, so that a name nobody has costs as little as one that somebody has.
 #[derive(Debug)]
-pub(crate) struct ByName {
+pub(crate) struct SniResolver {
     keys: Vec<Arc<CertifiedKey>>,
     /// Names in lower case, wildcards with their `*`, each with the place of the first certificate that has it.
     places: HashMap<String, usize>,
 }
 
-impl ByName {
+impl SniResolver {
     /// One at least.
-    pub(crate) fn new(keys: Vec<Arc<CertifiedKey>>) -> ByName {
+    pub(crate) fn new(keys: Vec<Arc<CertifiedKey>>) -> SniResolver {
         let mut places = HashMap::new();
         for (place, key) in keys.iter().enumerate() {
             let Some(certificate) = key.cert.first().and_then(|der| EndEntityCert::try_from(der).ok()) else {
@@ -30,7 +30,7 @@ impl ByName {
                 places.entry(name.to_ascii_lowercase()).or_insert(place);
             }
         }
-        ByName { keys, places }
+        SniResolver { keys, places }
     }
 
     /// The place of the first certificate for a name.
@@ -43,7 +43,7 @@ impl ByName {
     }
 }
 
-impl ResolvesServerCert for ByName {
+impl ResolvesServerCert for SniResolver {
     fn resolve(&self, hello: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
         let place = match hello.server_name() {
             Some(name) if self.keys.len() > 1 => self.place_of(name).unwrap_or(0),

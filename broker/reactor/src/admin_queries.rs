@@ -1,0 +1,185 @@
+//! Asking shards what they know, from outside their threads.
+
+use std::fmt;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
+use std::time::{Duration, Instant};
+
+use tautwire_engine::{AdminQuery, Reply};
+
+use crate::inbox::{Command, CommandError, Inbox};
+
+/// Why there is no answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum QueryError {
+    /// A thread is behind, or too many ask at once. It may be tried again.
+    Busy,
+    /// The broker stops or has stopped.
+    Stopping,
+    /// No answer came in time.
+    Timeout,
+}
+
+impl fmt::Display for QueryError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            QueryError::Busy => "the threads of the broker are behind; try again",
+            QueryError::Stopping => "the broker stops",
+            QueryError::Timeout => "the broker did not answer in time",
+        })
+    }
+}
+
+impl std::error::Error for QueryError {}
+
+impl From<CommandError> for QueryError {
+    fn from(error: CommandError) -> QueryError {
+        match error {
+            CommandError::Busy => QueryError::Busy,
+            CommandError::ShardGone => QueryError::Stopping,
+            CommandError::Timeout => QueryError::Timeout,
+        }
+    }
+}
+
+/// How often an asker is looked for whose answer takes long.
+const CLIENT_CHECK_INTERVAL: Duration = Duration::from_millis(100);
+
+/// Somebody who asks, and may go away.
+pub trait QueryClient {
+    /// Whether the answer is still of use. Asked on the thread that waits for it, some times in a second.
+    fn is_there(&self) -> bool;
+}
+
+/// How long an answer is waited for, and for whom.
+#[derive(Clone, Copy)]
+pub struct QueryDeadline<'a> {
+    deadline: Instant,
+    client: Option<&'a dyn QueryClient>,
+}
+
+impl<'a> QueryDeadline<'a> {
+    /// As long as `client` is there, and at most until `deadline`.
+    pub fn of(client: &'a dyn QueryClient, deadline: Instant) -> QueryDeadline<'a> {
+        QueryDeadline { deadline, client: Some(client) }
+    }
+
+    fn is_gone(&self) -> bool {
+        self.client.is_some_and(|client| !client.is_there())
+    }
+}
+
+impl From<Duration> for QueryDeadline<'_> {
+    fn from(timeout: Duration) -> Self {
+        QueryDeadline { deadline: Instant::now() + timeout, client: None }
+    }
+}
+
+impl fmt::Debug for QueryDeadline<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Patience").field("deadline", &self.deadline).finish_non_exhaustive()
+    }
+}
+
+/// Asks one shard.
+pub(crate) fn ask<T: Send + 'static>(
+    inbox: &Inbox,
+    survey: impl FnOnce(Reply<T>) -> AdminQuery,
+    patience: QueryDeadline<'_>,
+) -> Result<T, QueryError> {
+    post(inbox, survey)?.receive(patience)
+}
+
+/// Asks all shards at once.
+pub(crate) fn ask_all<T: Send + 'static>(
+    inboxes: &[Arc<Inbox>],
+    survey: impl Fn(Reply<T>) -> AdminQuery,
+    patience: QueryDeadline<'_>,
+) -> Result<Vec<T>, QueryError> {
+    let answers: Vec<PendingQuery<T>> = inboxes.iter().map(|inbox| post(inbox, &survey)).collect::<Result<_, _>>()?;
+    answers.into_iter().map(|answer| answer.receive(patience)).collect()
+}
+
+/// A survey under way. Whoever drops it ends it.
+struct PendingQuery<T> {
+    answer: Receiver<T>,
+    _asker: Arc<()>,
+}
+
+fn post<T: Send + 'static>(
+    inbox: &Inbox,
+    survey: impl FnOnce(Reply<T>) -> AdminQuery,
+) -> Result<PendingQuery<T>, QueryError> {
+    let (sender, answer) = sync_channel(1);
+    let client = Arc::new(());
+    // Whoever has given up does not listen any more.
+    let reply = Reply::to(&client, move |found| _ = sender.try_send(found));
+    inbox.send(Command::AdminQuery(survey(reply)))?;
+    Ok(PendingQuery { answer, _asker: client })
+}
+
+impl<T> PendingQuery<T> {
+    fn receive(self, patience: QueryDeadline<'_>) -> Result<T, QueryError> {
+        loop {
+            let left = patience.deadline.saturating_duration_since(Instant::now());
+            match self.answer.recv_timeout(left.min(CLIENT_CHECK_INTERVAL)) {
+                Ok(answer) => return Ok(answer),
+                // The shard has gone, or too many surveys are under way in it.
+                Err(RecvTimeoutError::Disconnected) => return Err(QueryError::Busy),
+                Err(RecvTimeoutError::Timeout) if left <= CLIENT_CHECK_INTERVAL || patience.is_gone() => {
+                    return Err(QueryError::Timeout);
+                }
+                Err(RecvTimeoutError::Timeout) => {}
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::cell::Cell;
+    use std::sync::mpsc::SyncSender;
+
+    struct Leaving(Cell<u32>);
+
+    impl QueryClient for Leaving {
+        fn is_there(&self) -> bool {
+            self.0.set(self.0.get().saturating_sub(1));
+            self.0.get() > 0
+        }
+    }
+
+    fn asked() -> (SyncSender<u8>, PendingQuery<u8>) {
+        let (sender, answer) = sync_channel(1);
+        (sender, PendingQuery { answer, _asker: Arc::new(()) })
+    }
+
+    #[test]
+    fn nobody_waits_for_an_asker_who_has_gone() {
+        let (sender, answer) = asked();
+        let client = Leaving(Cell::new(2));
+        let began = Instant::now();
+        let patience = QueryDeadline::of(&client, began + Duration::from_secs(3_600));
+        assert_eq!(answer.receive(patience), Err(QueryError::Timeout));
+        assert_eq!(client.0.get(), 0, "it was looked for twice");
+        drop(sender);
+    }
+
+    #[test]
+    fn an_answer_that_comes_in_time_is_taken_whoever_has_gone() {
+        let (sender, answer) = asked();
+        sender.try_send(7).expect("there is room");
+        let client = Leaving(Cell::new(0));
+        assert_eq!(answer.receive(QueryDeadline::of(&client, Instant::now())), Ok(7));
+    }
+
+    #[test]
+    fn without_an_answer_the_deadline_counts() {
+        let (_sender, answer) = asked();
+        assert_eq!(answer.receive(Duration::from_millis(1).into()), Err(QueryError::Timeout));
+        let (sender, answer) = asked();
+        drop(sender);
+        assert_eq!(answer.receive(Duration::from_secs(3_600).into()), Err(QueryError::Busy));
+    }
+}

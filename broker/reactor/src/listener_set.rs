@@ -1,0 +1,145 @@
+//! What is listened on, and how that changes while the broker runs: all that is new is bound before anything changes.
+
+use std::fs;
+use std::io;
+use std::net::SocketAddr;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::Path;
+use std::sync::Arc;
+
+use crate::accept_limiter::{AcceptLimiter, ListenerState};
+use crate::accept_rate::{AcceptLimits, AcceptRate};
+use crate::listener::{ListenAddress, Listener, ListenerConfig, PlannedListener, Socket, SocketSource};
+
+/// All listeners, in the order of those asked for.
+#[derive(Debug)]
+pub(crate) struct ListenerSet {
+    active: Vec<ActiveListener>,
+    accept_rate: Arc<AcceptRate>,
+    limits: AcceptLimits,
+}
+
+#[derive(Debug, Clone)]
+struct ActiveListener {
+    listen: ListenerConfig,
+    accept_limiter: Arc<AcceptLimiter>,
+    address: Option<SocketAddr>,
+}
+
+/// Listeners that are to be there next. What is new of them is bound; when this is dropped instead of being adopted, it is gone again.
+#[derive(Debug)]
+pub struct PreparedListeners {
+    listener_set: ListenerSet,
+    planned: Vec<PlannedListener>,
+    /// Those that will not be there any more.
+    removed: Vec<Arc<AcceptLimiter>>,
+}
+
+impl ActiveListener {
+    /// Whether its socket can be the one that is asked for here: also where the kernel has chosen its port.
+    fn is_at(&self, place: &ListenAddress) -> bool {
+        let bound = self.address.map(ListenAddress::Network);
+        self.listen.place.can_be_reused_for(place) || bound.is_some_and(|bound| bound.can_be_reused_for(place))
+    }
+}
+
+impl ListenerSet {
+    /// Listens at all of these.
+    ///
+    /// # Errors
+    /// Where that cannot be done, and why.
+    pub(crate) fn bind(
+        listener_configs: &[ListenerConfig],
+        limits: AcceptLimits,
+    ) -> Result<(ListenerSet, Vec<Listener>), (ListenAddress, io::Error)> {
+        let none = ListenerSet { active: Vec::new(), accept_rate: Arc::new(AcceptRate::new(limits)), limits };
+        let PreparedListeners { listener_set, planned, .. } = none.next(listener_configs, limits)?;
+        Ok((listener_set, PlannedListener::take_all(planned, Vec::new())))
+    }
+
+    /// Binds what is new.
+    ///
+    /// # Errors
+    /// Where that cannot be done, and why. Nothing has changed then.
+    pub(crate) fn next(
+        &self,
+        listener_configs: &[ListenerConfig],
+        limits: AcceptLimits,
+    ) -> Result<PreparedListeners, (ListenAddress, io::Error)> {
+        let accept_rate =
+            if limits == self.limits { self.accept_rate.clone() } else { Arc::new(self.accept_rate.next(limits)) };
+        let same = |listen: &ListenerConfig| self.active.iter().position(|active| active.listen.is_same(listen));
+        let stays: Vec<Option<usize>> = listener_configs.iter().map(same).collect();
+        let (mut active, mut planned) = (Vec::new(), Vec::new());
+        for (listen, same) in listener_configs.iter().zip(&stays) {
+            // Another listener at the same place takes the socket over: nobody who connects meanwhile is refused.
+            let there = |at: &usize| self.active[*at].is_at(&listen.place) && !stays.contains(&Some(*at));
+            let (from, address) = match same.or_else(|| (0..self.active.len()).find(there)) {
+                Some(at) => (SocketSource::Existing(at), self.active[at].address),
+                None => {
+                    let socket = Socket::bind(&listen.place).map_err(|error| (listen.place.clone(), error))?;
+                    let address = socket.address().map_err(|error| (listen.place.clone(), error))?;
+                    (SocketSource::New(socket), address)
+                }
+            };
+            let accept_limiter = Arc::new(match same {
+                Some(at) => self.active[*at].accept_limiter.with_config(listen, accept_rate.clone()),
+                None => AcceptLimiter::new(listen, accept_rate.clone()),
+            });
+            active.push(ActiveListener { listen: listen.clone(), accept_limiter: accept_limiter.clone(), address });
+            planned.push(PlannedListener::new(listen, accept_limiter, from));
+        }
+        self.change_modes(listener_configs)?;
+        let leaves = |at: &usize| !stays.contains(&Some(*at));
+        let removed = (0..self.active.len()).filter(leaves).map(|at| self.active[at].accept_limiter.clone()).collect();
+        Ok(PreparedListeners { listener_set: ListenerSet { active, accept_rate, limits }, planned, removed })
+    }
+
+    /// Gives the files of Unix sockets that stay the modes that they are to have: all of them, or none.
+    fn change_modes(&self, listener_configs: &[ListenerConfig]) -> Result<(), (ListenAddress, io::Error)> {
+        let mut changed: Vec<(&Path, u32)> = Vec::new();
+        for (before, after) in self
+            .active
+            .iter()
+            .flat_map(|active| listener_configs.iter().map(|listen| (&active.listen.place, &listen.place)))
+        {
+            let (ListenAddress::Unix { path, mode }, ListenAddress::Unix { path: other, mode: new }) = (before, after)
+            else {
+                continue;
+            };
+            if path != other || mode == new {
+                continue;
+            }
+            if let Err(error) = fs::set_permissions(path, fs::Permissions::from_mode(*new)) {
+                for (path, mode) in changed {
+                    let _ = fs::set_permissions(path, fs::Permissions::from_mode(mode));
+                }
+                return Err((after.clone(), error));
+            }
+            changed.push((path, *mode));
+        }
+        Ok(())
+    }
+
+    /// How the listeners are.
+    pub(crate) fn states(&self) -> Vec<ListenerState> {
+        self.active.iter().map(|active| active.accept_limiter.state()).collect()
+    }
+
+    /// The addresses; Unix sockets have none.
+    pub(crate) fn addresses(&self) -> Vec<SocketAddr> {
+        self.active.iter().filter_map(|active| active.address).collect()
+    }
+
+    /// The address of each that is called so.
+    pub(crate) fn address_of(&self, name: &str) -> Option<SocketAddr> {
+        self.active.iter().find(|active| *active.listen.name == *name)?.address
+    }
+}
+
+impl PreparedListeners {
+    /// What is to be known of them, what is to accept, and who is not to be there any more.
+    pub(crate) fn into_parts(self) -> (ListenerSet, Vec<PlannedListener>, Vec<Arc<AcceptLimiter>>) {
+        (self.listener_set, self.planned, self.removed)
+    }
+}
