@@ -8,7 +8,8 @@ use std::time::Instant;
 
 use cpu_time::ProcessTime;
 use tautwire_journal::{
-    Directory, Epoch, Log, LogId, FrameSender, Position, SEGMENT_MIN_BYTES, Settings, ShardNumber, TurnNumber, WriterThread,
+    Directory, Epoch, FrameSender, Log, LogId, Position, SEGMENT_MIN_BYTES, Settings, ShardNumber, TurnNumber,
+    WriterThread,
 };
 
 use crate::file::FILE_BYTES;

@@ -1,6 +1,6 @@
 use std::hint::black_box;
 
-use tautwire_engine::{Action, Chunk, ConnectionId, Rest, Settings, Shard, Shared, Surroundings, turn};
+use tautwire_engine::{Action, Chunk, ConnectionId, Io, NextTurn, Settings, Shard, Shared, turn};
 use tautwire_router::{Batch, Exchange, Placement, RetainedLimits, ShardIndex};
 use tautwire_session::{Journal, Volatile};
 
@@ -204,7 +204,7 @@ impl<J: Journal> Broker<J> {
     #[inline]
     fn turn(&mut self, id: ConnectionId, chunk: &Chunk, len: usize, written: impl FnMut(ConnectionId, &[u8])) {
         let mut network = Network { input: Some((id, chunk, len)), written, dropped: &mut self.dropped };
-        while turn(&mut self.shard, &mut network, NOW_MS) == Rest::Busy {}
+        while turn(&mut self.shard, &mut network, NOW_MS) == NextTurn::Busy {}
     }
 
     /// The same with a message for the subscriber; gives the packet identifier under which it got it.
@@ -228,7 +228,7 @@ struct Network<'a, W> {
     dropped: &'a mut Option<ConnectionId>,
 }
 
-impl<J: Journal, W: FnMut(ConnectionId, &[u8])> Surroundings<J> for Network<'_, W> {
+impl<J: Journal, W: FnMut(ConnectionId, &[u8])> Io<J> for Network<'_, W> {
     fn room(&mut self, _: ShardIndex) -> usize {
         unreachable!("there is one shard")
     }
@@ -252,9 +252,9 @@ impl<J: Journal, W: FnMut(ConnectionId, &[u8])> Surroundings<J> for Network<'_, 
 
     fn accept(&mut self, _: &mut Shard<J>) {}
 
-    fn take_orders(&mut self, _: &mut Shard<J>) {}
+    fn run_commands(&mut self, _: &mut Shard<J>) {}
 
-    fn carry_out(&mut self, shard: &mut Shard<J>, action: Action) {
+    fn perform(&mut self, shard: &mut Shard<J>, action: Action) {
         match action {
             Action::Drop(id) => {
                 shard.connection_closed(id);
@@ -270,7 +270,7 @@ impl<J: Journal, W: FnMut(ConnectionId, &[u8])> Surroundings<J> for Network<'_, 
 
     fn send(&mut self, _: ShardIndex, _: impl Iterator<Item = Batch>) {}
 
-    fn write_waiting(&mut self, _: &mut Shard<J>) {}
+    fn write_ready(&mut self, _: &mut Shard<J>) {}
 
     fn write(&mut self, shard: &mut Shard<J>, id: ConnectionId) {
         let Some(output) = shard.output(id) else { return };
@@ -280,11 +280,11 @@ impl<J: Journal, W: FnMut(ConnectionId, &[u8])> Surroundings<J> for Network<'_, 
         shard.sent(id, len, NOW_MS);
     }
 
-    fn end_turn(&mut self, _: &mut Shard<J>) -> Rest {
-        Rest::Until(None)
+    fn end_turn(&mut self, _: &mut Shard<J>) -> NextTurn {
+        NextTurn::Until(None)
     }
 
-    fn has_room_or_wakes(&mut self, _: ShardIndex) -> bool {
+    fn has_room_or_arm_waker(&mut self, _: ShardIndex) -> bool {
         false
     }
 }

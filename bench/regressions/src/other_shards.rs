@@ -36,7 +36,7 @@ impl Journal for PromptLog {
         LogPosition(self.records)
     }
 
-    fn know(&mut self, _: MessageId) {}
+    fn mark_forwarded(&mut self, _: MessageId) {}
 
     fn end_frame(&mut self) {}
 
@@ -48,7 +48,7 @@ impl Journal for PromptLog {
         LogPosition(self.records)
     }
 
-    fn is_behind(&self) -> bool {
+    fn is_lagging(&self) -> bool {
         false
     }
 }

@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use libfuzzer_sys::fuzz_target;
 use tautwire_identity::{
-    AuthAttempt, Certificate, CertificateFields, Chain, Hook, HookSettings, HttpResponse, HttpRequestError, HttpRequest, AuthBackend,
-    Now, HttpClient, ClientOrigin, Secret, Settings, AuthStep, limits,
+    AuthAttempt, AuthBackend, AuthStep, Certificate, CertificateFields, Chain, ClientOrigin, Hook, HookSettings,
+    HttpClient, HttpRequest, HttpRequestError, HttpResponse, Now, Secret, Settings, limits,
 };
 
 /// Gives this answer.

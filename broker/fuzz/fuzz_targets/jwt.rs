@@ -6,8 +6,8 @@ use std::sync::{Arc, LazyLock};
 
 use libfuzzer_sys::fuzz_target;
 use tautwire_identity::{
-    Algorithm, AuthAttempt, Chain, JWT_METHOD, Jwt, JwtSettings, KeySet, Keys, AuthBackend, Now, ClientOrigin, Secret, Settings,
-    AuthStep,
+    Algorithm, AuthAttempt, AuthBackend, AuthStep, Chain, ClientOrigin, JWT_METHOD, Jwt, JwtSettings, KeySet, Keys,
+    Now, Secret, Settings,
 };
 
 /// The keys of RFC 7515, appendices A.1 and A.3, of which no input has the private part. The secret is another.

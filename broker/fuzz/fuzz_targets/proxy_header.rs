@@ -3,7 +3,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use tautwire_proxy::{HEADER_MAX_BYTES, ProxyHeader, ParsedHeader, parse};
+use tautwire_proxy::{HEADER_MAX_BYTES, ParsedHeader, ProxyHeader, parse};
 
 fuzz_target!(|input: &[u8]| {
     let [how, input @ ..] = input else { return };

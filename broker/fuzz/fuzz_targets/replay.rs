@@ -18,11 +18,11 @@ use tautwire_message::{Format, Message, MessageId, MessageRef};
 use tautwire_protocol::{PacketId, QoS, SubscriptionId, SubscriptionOptions};
 use tautwire_router::RetainedLimits;
 use tautwire_session::{
-    Change, ShardPlacement, Journal, StoredWill, LogPosition, NoClusterBox, PendingMessage, Receivers, Record, Replay, RetainedChange,
-    SessionNumber, ShardNumber, SubscriptionIds, SubscriptionRecord,
+    Change, Journal, LogPosition, NoClusterBox, PendingMessage, Receivers, Record, Replay, RetainedChange,
+    SessionNumber, ShardNumber, ShardPlacement, StoredWill, SubscriptionIds, SubscriptionRecord,
 };
 
-use support::{Prompt, SimulatedBroker};
+use support::{NoDelays, SimulatedBroker};
 
 const RETAINED: RetainedLimits = RetainedLimits { messages: 1_000, bytes: 1 << 20 };
 const FRAMES_MAX: usize = 300;
@@ -76,7 +76,7 @@ fn begin(state: Replay, model: Replay, shards: usize) {
     broker.restart(shards, RETAINED, state, journal);
     for ms in [0, 1_000, 100_000, 5_000_000] {
         broker.advance(ms);
-        broker.settle(&mut Prompt);
+        broker.settle(&mut NoDelays);
         check(&broker, &log.borrow().replay);
     }
 }
@@ -128,7 +128,7 @@ impl Journal for ModelJournal {
         LogPosition(self.frames + 1)
     }
 
-    fn know(&mut self, _: MessageId) {}
+    fn mark_forwarded(&mut self, _: MessageId) {}
 
     fn end_frame(&mut self) {
         self.frames += u64::from(std::mem::take(&mut self.has_begun));
@@ -142,7 +142,7 @@ impl Journal for ModelJournal {
         LogPosition(self.frames)
     }
 
-    fn is_behind(&self) -> bool {
+    fn is_lagging(&self) -> bool {
         false
     }
 }

@@ -5,7 +5,7 @@
 use std::sync::{Arc, LazyLock};
 
 use libfuzzer_sys::fuzz_target;
-use tautwire_identity::{AuthAttempt, Chain, AuthBackend, Now, PasswordFile, ClientOrigin, Secret, Settings, AuthStep};
+use tautwire_identity::{AuthAttempt, AuthBackend, AuthStep, Chain, ClientOrigin, Now, PasswordFile, Secret, Settings};
 
 /// `user` with the password of RFC 7677, which no input knows, as it does not know the nonce.
 const USERS: &str = "user:$argon2id$v=19$m=8,t=1,p=1$AAAAAAAAAAAAAAAAAAAAAA$AAAAAAAAAAAAAAAAAAAAAA:$scram-sha-256$i=4096$W22ZaJ0SNY7soEsUEjb6gQ$WG5d8oPm3OtcPnkdi4Uo7BkeZkBFzpcXkuLmtbsT4qY$wfPLwcE6nTWhTAmQ7tl2KeoiWGPlZqQxSrmfPwDl2dU";

@@ -9,7 +9,7 @@ use libfuzzer_sys::fuzz_target;
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, ServerName};
 use rustls::{ClientConfig, ClientConnection, RootCertStore};
-use tautwire_tls::{ClientCertificates, Identity, TlsServerConfig, Pem, Protocol, Scratch, TlsServer, Tls};
+use tautwire_tls::{ClientCertificates, Identity, Pem, Protocol, Scratch, Tls, TlsServer, TlsServerConfig};
 
 /// Most that a connection may hold, its buffers included.
 const HELD_MAX_BYTES: usize = 256 << 10;
@@ -148,7 +148,7 @@ fuzz_target!(|data: &[u8]| {
                 world.on_the_way.extend(bytes);
                 world.is_disturbed = true;
             }
-            6 if world.tls.may_send() && world.tls.pending().is_empty() => {
+            6 if world.tls.can_send() && world.tls.pending().is_empty() => {
                 let plain = vec![7; how * 250];
                 let (first, second) = plain.split_at(how);
                 let pieces = [IoSlice::new(first), IoSlice::new(second)];
@@ -173,7 +173,7 @@ fuzz_target!(|data: &[u8]| {
     }
     world.carry(usize::MAX, 128 << 10);
     if !world.is_disturbed {
-        assert!(world.tls.take_failure().is_none() && world.tls.may_send());
+        assert!(world.tls.take_failure().is_none() && world.tls.can_send());
         assert_eq!(world.received, sent);
     }
 });

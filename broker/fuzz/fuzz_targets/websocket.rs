@@ -5,7 +5,7 @@
 use std::sync::Arc;
 
 use libfuzzer_sys::fuzz_target;
-use tautwire_websocket::{CloseCode, EndReason, FrameLimits, Origins, Path, WebSocketConfig, WebSocket};
+use tautwire_websocket::{CloseCode, EndReason, FrameLimits, Origins, Path, WebSocket, WebSocketConfig};
 
 const REQUEST: &str = "GET /mqtt HTTP/1.1\r\nHost: localhost\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\
      Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Protocol: mqtt\r\n\r\n";

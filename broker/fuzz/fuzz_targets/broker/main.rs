@@ -17,7 +17,7 @@ use tautwire_session::Volatile;
 
 use peer::Peer;
 use script::{Script, Step};
-use support::{Prompt, SimulatedBroker};
+use support::{NoDelays, SimulatedBroker};
 
 const SHARDS: usize = 2;
 const PEERS_MAX: usize = 12;
@@ -65,15 +65,15 @@ fuzz_target!(|input: &[u8]| {
         }
     }
 
-    broker.settle(&mut Prompt);
+    broker.settle(&mut NoDelays);
     for peer in &mut peers {
         peer.read(&mut broker, usize::MAX);
     }
     broker.cut_all_but(&[]);
-    broker.settle(&mut Prompt);
+    broker.settle(&mut NoDelays);
     for _ in 0..3 {
         broker.advance(AFTERWARDS_MS);
-        broker.settle(&mut Prompt);
+        broker.settle(&mut NoDelays);
     }
     let totals = broker.totals();
     let gauges = [

@@ -176,7 +176,7 @@ impl Relay {
 
     fn notify(&self, shard: ShardIndex, event: ClusterEvent) {
         if let Some(mail) = self.mail.get() {
-            mail.tell(shard, event);
+            mail.send(shard, event);
         }
     }
 
@@ -417,7 +417,7 @@ impl Broker for Relay {
         let listening = self.listening.load(Ordering::Relaxed);
         let is_listening = |shard: &ShardIndex| listening >> shard.0 & 1 == 1;
         // Each shard has tables of its own, and finds out by itself who wants it.
-        let offer = |all, shard| mail.offer(shard, ClusterEvent::BusMessages(message.clone())) && all;
+        let offer = |all, shard| mail.try_send(shard, ClusterEvent::BusMessages(message.clone())) && all;
         self.shards().filter(is_listening).fold(true, offer)
     }
 
