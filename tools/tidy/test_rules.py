@@ -97,12 +97,12 @@ class Rules(unittest.TestCase):
 
     def test_circles_among_the_rooms_of_the_engine_are_found(self):
         files = {
-            "broker/engine/src/connections/mod.rs": "use crate::place::ConnectionId;\nuse crate::sessions::Sessions;\n",
-            "broker/engine/src/transit.rs": "/// See [`Hub`](crate::hub::Hub).\nuse crate::{waiting::Waiting, place};\nlet a = crate::sessions::A;\n",
-            "broker/engine/src/hub.rs": "use crate::sessions::Sessions;\n",
+            "broker/engine/src/connections/mod.rs": "use crate::index::ConnectionId;\nuse crate::sessions::Sessions;\n",
+            "broker/engine/src/shard_outbox.rs": "/// See [`ShardState`](crate::state::ShardState).\nuse crate::{paused_readers::PausedReaders, index};\nlet a = crate::sessions::A;\n",
+            "broker/engine/src/state.rs": "use crate::sessions::Sessions;\n",
         }
         self.check(
-            rules.rooms_of_the_engine_import_only_leaves, files, "connections/mod.rs:2: sessions", "transit.rs:2: {", "transit.rs:3: sessions"
+            rules.rooms_of_the_engine_import_only_leaves, files, "connections/mod.rs:2: sessions", "shard_outbox.rs:2: {", "shard_outbox.rs:3: sessions"
         )
 
     def test_citations_of_unknown_statements_are_found(self):

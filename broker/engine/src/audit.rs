@@ -5,7 +5,7 @@ use tautwire_protocol::ReasonCode;
 use tautwire_session::Journal;
 
 use crate::authentication::identity_of;
-use crate::connect::RefusedClient;
+use crate::connect_refusal::RefusedClient;
 use crate::index::{ConnectionIndex, SessionIndex};
 use crate::state::ShardState;
 use crate::text::beginning;

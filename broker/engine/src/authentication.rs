@@ -9,7 +9,7 @@ use tautwire_protocol::{
 };
 use tautwire_session::Journal;
 
-use crate::connect::RefusedClient;
+use crate::connect_refusal::RefusedClient;
 use crate::connections::Action;
 use crate::connections::{AuthAttempt, AuthDecision, AuthPhase, AuthRequest, AuthState, PauseReason, Phase};
 use crate::index::{ConnectionId, ConnectionIndex};

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use tautwire_memory::MemoryLedger;
 use tautwire_message::Format;
 use tautwire_message::{Body, Message, MessageRef};
-use tautwire_protocol::{MAX_PACKET_SIZE_BYTES, PacketId, PubRelReason, QoS, SubscriptionId};
+use tautwire_protocol::{PacketId, PubRelReason, QoS, SubscriptionId};
 use tautwire_router::Progress;
 use tautwire_session::{Change, Journal, Outbound, PendingMessage, Resend, SubscriptionIds};
 
@@ -14,7 +14,7 @@ use crate::cluster::{Fit, comes_by_log};
 use crate::connections::{Connection, Replay, TopicAlias};
 use crate::drops::DropReason;
 use crate::index::{ConnectionIndex, SessionIndex};
-use crate::publish_packets::{self, OutgoingPublish, PublishHeader};
+use crate::publish_packets::{self, OutgoingPublish, PublishHeader, with_alias};
 use crate::scans::CLIENT_STEPS;
 use crate::spill::LoadError;
 use crate::state::ShardState;
@@ -665,22 +665,6 @@ impl<J: Journal> ShardState<J> {
         counters.publishes_sent.add(packets);
         counters.publish_bytes_sent.add(packets * payload_bytes as u64);
     }
-}
-
-/// The header with the alias that is to be used; `None` where the packet is larger than the client accepts, whichever
-/// way its topic is said.
-#[cold]
-fn with_alias<'i>(
-    connection: &Connection,
-    header: PublishHeader<'i>,
-    message: &MessageRef<'_>,
-) -> Option<PublishHeader<'i>> {
-    let header = PublishHeader { alias: connection.alias_for(message.topic), ..header };
-    let maximum =
-        connection.connect_parameters().maximum_packet_size_bytes.map_or(MAX_PACKET_SIZE_BYTES, |bytes| bytes.get());
-    let maximum = maximum.min(MAX_PACKET_SIZE_BYTES) as usize;
-    let fits = |header: &PublishHeader<'_>| header.packet_len(message) <= maximum;
-    Some(header).filter(fits).or_else(|| Some(PublishHeader { alias: TopicAlias::None, ..header }).filter(fits))
 }
 
 fn retained_options(qos: QoS, subscription_ids: &[SubscriptionId]) -> DeliveryOptions<'_> {

@@ -18,6 +18,7 @@ mod clock;
 mod cluster;
 mod config;
 mod connect;
+mod connect_refusal;
 mod connections;
 mod contracts;
 mod counters;

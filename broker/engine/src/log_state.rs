@@ -4,7 +4,7 @@
 use tautwire_protocol::{Connect, ConnectReason, DisconnectReason, QoS};
 use tautwire_session::{Journal, LogState};
 
-use crate::connect::RefusedClient;
+use crate::connect_refusal::RefusedClient;
 use crate::connections::Phase;
 use crate::index::{ConnectionIndex, SessionIndex};
 use crate::publish_packets::OutgoingPublish;

@@ -6,7 +6,7 @@ use tautwire_memory::MemoryLedger;
 use tautwire_message::{Message, MessageRef, Transcodings};
 use tautwire_protocol::{MAX_PACKET_SIZE_BYTES, PacketId, QoS, SubscriptionId, wire};
 
-use crate::connections::{Chunk, Output, TopicAlias};
+use crate::connections::{Chunk, Connection, Output, TopicAlias};
 use crate::index::ConnectionIndex;
 use crate::mount::View;
 use crate::retained_publisher::without_publisher;
@@ -173,6 +173,22 @@ impl PublishHeader<'_> {
         }
         packet_id_at
     }
+}
+
+/// The header with the alias that is to be used; `None` where the packet is larger than the client accepts, whichever
+/// way its topic is said.
+#[cold]
+pub(crate) fn with_alias<'i>(
+    connection: &Connection,
+    header: PublishHeader<'i>,
+    message: &MessageRef<'_>,
+) -> Option<PublishHeader<'i>> {
+    let header = PublishHeader { alias: connection.alias_for(message.topic), ..header };
+    let maximum =
+        connection.connect_parameters().maximum_packet_size_bytes.map_or(MAX_PACKET_SIZE_BYTES, |bytes| bytes.get());
+    let maximum = maximum.min(MAX_PACKET_SIZE_BYTES) as usize;
+    let fits = |header: &PublishHeader<'_>| header.packet_len(message) <= maximum;
+    Some(header).filter(fits).or_else(|| Some(PublishHeader { alias: TopicAlias::None, ..header }).filter(fits))
 }
 
 /// The first byte of a PUBLISH packet.

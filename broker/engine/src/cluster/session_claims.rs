@@ -7,7 +7,7 @@ use tautwire_session::{Change, Journal, split_session_name};
 
 use super::cluster_state::{Claim, Denial, Step};
 use super::port::ClusterRequest;
-use crate::connect::RefusedClient;
+use crate::connect_refusal::RefusedClient;
 use crate::connections::{PauseReason, Phase};
 use crate::index::{ConnectionId, ConnectionIndex, SessionIndex};
 use crate::shard::{Handled, Shard};

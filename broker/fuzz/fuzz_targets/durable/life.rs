@@ -110,8 +110,8 @@ impl Journal for DiskJournal {
         }
     }
 
-    fn know(&mut self, message: MessageId) {
-        self.frame.know(message);
+    fn mark_forwarded(&mut self, message: MessageId) {
+        self.frame.mark_forwarded(message);
     }
 
     fn has_submitted_all(&self) -> bool {
@@ -122,7 +122,7 @@ impl Journal for DiskJournal {
         LogPosition(self.life.borrow().durable[self.shard])
     }
 
-    fn is_behind(&self) -> bool {
+    fn is_lagging(&self) -> bool {
         let life = self.life.borrow();
         life.taken.iter().sum::<u64>() - life.durable.iter().sum::<u64>() > BEHIND_FRAMES
     }

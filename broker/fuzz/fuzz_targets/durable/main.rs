@@ -25,7 +25,7 @@ use tautwire_session::{Change, Session};
 
 use client::{Client, MARK};
 use life::{DiskJournal, Life, SHARDS_MAX};
-use support::{Choices, Prompt, SimulatedBroker};
+use support::{Choices, NoDelays, SimulatedBroker};
 
 const RETAINED: RetainedLimits = RetainedLimits { messages: 1_000, bytes: 10 << 20 };
 const STEPS_MAX: usize = 500;
@@ -78,7 +78,7 @@ impl World {
         let journal = |shard| DiskJournal::new(&life, shard, empty.last_session());
         let mut broker = SimulatedBroker::new(shards, settings, RETAINED, journal);
         if how & 1 == 0 {
-            broker.connect_cold();
+            broker.connect_spill_store();
         }
         let clients = ["a", "b", "c"].map(Client::new).into();
         let members = MEMBERS.map(Client::new).into();
@@ -106,7 +106,7 @@ impl World {
         self.life.borrow_mut().is_prompt = true;
         self.life.borrow_mut().commit();
         self.broker.wake_all();
-        self.broker.settle(&mut Prompt);
+        self.broker.settle(&mut NoDelays);
         self.life.borrow_mut().is_prompt = false;
     }
 

@@ -3,6 +3,7 @@
 //! This room imports no other. What asks for several rooms is a step in the folder above.
 
 mod broadcasts;
+mod catch_up;
 mod claims;
 mod consumer;
 mod directory;
@@ -20,10 +21,8 @@ mod served;
 mod stalled;
 
 use std::collections::{HashMap, VecDeque};
-use std::sync::Arc;
 
-use tautwire_cluster::Sequence;
-use tautwire_cluster::delivery::{DeliverySource, ReadRequest, Slot, Span};
+use tautwire_cluster::delivery::{DeliverySource, Slot};
 use tautwire_cluster::names::{ClientKey, GroupKey, PARTITIONS, Partition, Seed};
 use tautwire_cluster::record::Place;
 use tautwire_message::MessageRef;
@@ -678,30 +677,5 @@ impl<F> ClusterState<F> {
     /// The session has had a copy of the message at hand: all copies of one message are taken, or none is.
     pub(crate) fn was_already_given(&self, session: SessionIndex) -> bool {
         self.served(session).is_some_and(|served| served.last_given == self.log.offer())
-    }
-
-    /// Begins to read for those who are behind.
-    pub(crate) fn begin_reads(&mut self) {
-        while let Some(ReadRequest { number, partition, from }) = self.log.next_read_range() {
-            self.read(ReadPurpose::CatchUp(number), partition, from);
-        }
-    }
-
-    /// Begins to read.
-    pub(crate) fn read(&mut self, reader: ReadPurpose, partition: Partition, from: Sequence) {
-        let number = self.next_number();
-        self.reads.insert(number, reader);
-        self.ask(ClusterRequest::Read { number, partition, from });
-    }
-
-    /// A read has ended. Gives the claim that it was for; what was read for others is routed with the rest.
-    pub(crate) fn end_read(&mut self, number: u64, span: &Arc<Span>) -> Option<ConnectionId> {
-        match self.reads.remove(&number)? {
-            ReadPurpose::Claim(id) => Some(id),
-            ReadPurpose::CatchUp(number) => {
-                self.log.push_read(number, span.clone());
-                None
-            }
-        }
     }
 }
