@@ -678,7 +678,7 @@ fn delivery(
     ledger: &Arc<MemoryLedger>,
 ) -> PendingMessage {
     PendingMessage {
-        message: outgoing.to_stored(ledger).into(),
+        message: outgoing.store_message(ledger).into(),
         qos: options.qos,
         retain: options.retain,
         subscription_ids: SubscriptionIds::from(options.subscription_ids),

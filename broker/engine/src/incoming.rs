@@ -324,7 +324,7 @@ impl<J: Journal> Shard<J> {
         }
         let message = outgoing.message;
         let claim = self.retained_claim(publisher);
-        let keep = || outgoing.to_stored(self.state.memory.ledger());
+        let keep = || outgoing.store_message(self.state.memory.ledger());
         let retention =
             self.state.context.exchange().retain_for(claim.as_ref(), &message, keep).map_err(|refused| {
                 let counters = self.state.counters();

@@ -75,7 +75,7 @@ impl<'a> OutgoingPublish<'a> {
     }
 
     /// The message as one allocation, in the ledger of the shard that keeps it.
-    pub(crate) fn to_stored(&mut self, ledger: &Arc<MemoryLedger>) -> Message {
+    pub(crate) fn store_message(&mut self, ledger: &Arc<MemoryLedger>) -> Message {
         self.stored.get_or_insert_with(|| self.message.to_message_in(ledger)).clone()
     }
 }

@@ -529,7 +529,7 @@ impl<J: Journal> ShardState<J> {
     ) {
         let may_be_lost = outgoing.message.qos == QoS::AtMostOnce;
         let forwarded = if J::PERSISTENT && is_persistent && !may_be_lost {
-            let message = outgoing.to_stored(self.memory.ledger());
+            let message = outgoing.store_message(self.memory.ledger());
             Some(self.persist_forwarded(shard, &message, Receivers::Subscribers))
         } else {
             None
@@ -543,7 +543,7 @@ impl<J: Journal> ShardState<J> {
         let (message, transcodings) = (outgoing.message, outgoing.transcodings.clone());
         batch.push_route(
             &message,
-            || outgoing.to_stored(memory.ledger()),
+            || outgoing.store_message(memory.ledger()),
             generation,
             transcodings.as_ref(),
             forwarded,

@@ -251,7 +251,7 @@ pub(crate) fn share_delivery(
     ledger: &Arc<MemoryLedger>,
 ) -> PendingMessage {
     PendingMessage {
-        message: outgoing.to_stored(ledger).into(),
+        message: outgoing.store_message(ledger).into(),
         qos: member.qos.min(outgoing.message.qos),
         retain: member.retain_as_published && outgoing.message.retain,
         subscription_ids: SubscriptionIds::from(member.identifier.as_slice()),

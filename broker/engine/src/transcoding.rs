@@ -186,7 +186,7 @@ impl<J: Journal> ShardState<J> {
             self.work_budget.count_transcoding(outgoing.message.payload.len());
         }
         match form {
-            Transcoding::Unchanged => Some(outgoing.to_stored(self.memory.ledger())),
+            Transcoding::Unchanged => Some(outgoing.store_message(self.memory.ledger())),
             Transcoding::Transcoded(message) => Some(message.clone()),
             Transcoding::Failed(_) => {
                 // Whether the member's client could be told why not is known to its own thread only.

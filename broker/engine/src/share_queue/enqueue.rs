@@ -43,7 +43,7 @@ impl<J: Journal> ShardState<J> {
     #[cold]
     #[inline(never)]
     pub(crate) fn enqueue_for_member(&mut self, group: &ShareGroup, outgoing: &mut OutgoingPublish<'_>) {
-        let message = outgoing.to_stored(self.memory.ledger());
+        let message = outgoing.store_message(self.memory.ledger());
         let delivery = PendingMessage {
             message: message.clone().into(),
             qos: outgoing.message.qos,
