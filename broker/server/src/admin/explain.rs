@@ -11,21 +11,21 @@ use crate::json::{self, Value};
 
 /// `POST /v1/explain`: what `tautwire acl explain` says, by the rules that hold now.
 pub(super) fn answer(call: &mut RequestContext<'_, '_>) -> Result<Response, Response> {
-    let bad_request = |message: &str| Response::error(Status::BAD_REQUEST, "bad_json", message);
-    let text = str::from_utf8(call.body()?).map_err(|_| bad_request("the body is not UTF-8"))?;
+    let bad_json = |message: &str| Response::error(Status::BAD_REQUEST, "bad_json", message);
+    let text = str::from_utf8(call.body()?).map_err(|_| bad_json("the body is not UTF-8"))?;
     let value = json::parse(text)
-        .map_err(|error| bad_request(&format!("the body is no JSON: {} at byte {}", error.message, error.offset)))?;
+        .map_err(|error| bad_json(&format!("the body is no JSON: {} at byte {}", error.message, error.offset)))?;
     let body = Body { value: &value };
     body.has_only(&["client_id", "user", "listener", "claims", "roles", "action", "topic", "filter", "qos", "retain"])?;
     let listener = body.text("listener")?;
     let listener = match listener {
         None => call.admin.control.listeners().first().map_or_else(String::new, |first| first.name.to_string()),
         Some(name) if call.admin.control.listeners().iter().any(|known| *known.name == *name) => name.to_owned(),
-        Some(_) => return Err(bad_request("listener: there is no such listener")),
+        Some(_) => return Err(invalid_value("listener: there is no such listener")),
     };
     let (claims, roles) = (body.claims()?, body.roles()?);
     let subject = Subject {
-        client_id: body.text("client_id")?.ok_or_else(|| bad_request("client_id is missing"))?,
+        client_id: body.text("client_id")?.ok_or_else(|| invalid_value("client_id is missing"))?,
         user: body.text("user")?,
         listener: &listener,
         claims: &claims,
@@ -64,9 +64,9 @@ struct Body<'v> {
 
 impl<'v> Body<'v> {
     fn has_only(&self, known: &[&str]) -> Result<(), Response> {
-        let Value::Object(members) = self.value else { return Err(bad_request("expected an object")) };
+        let Value::Object(members) = self.value else { return Err(invalid_value("expected an object")) };
         match members.iter().find(|(name, _)| !known.contains(&&**name)) {
-            Some((name, _)) => Err(bad_request(&format!("there is no {name:?}; there are {}", known.join(", ")))),
+            Some((name, _)) => Err(invalid_value(&format!("there is no {name:?}; there are {}", known.join(", ")))),
             None => Ok(()),
         }
     }
@@ -75,7 +75,7 @@ impl<'v> Body<'v> {
         match self.value.get(name) {
             None | Some(Value::Null) => Ok(None),
             Some(Value::Text(text)) => Ok(Some(text)),
-            Some(_) => Err(bad_request(&format!("{name}: expected a text"))),
+            Some(_) => Err(invalid_value(&format!("{name}: expected a text"))),
         }
     }
 
@@ -83,19 +83,19 @@ impl<'v> Body<'v> {
         let claims = match self.value.get("claims") {
             None | Some(Value::Null) => &[],
             Some(Value::Object(claims)) => claims.as_slice(),
-            Some(_) => return Err(bad_request("claims: expected an object")),
+            Some(_) => return Err(invalid_value("claims: expected an object")),
         };
         let pair = |(name, value): &'v (String, Value)| value.as_text().map(|text| (&**name, text));
-        claims.iter().map(|claim| pair(claim).ok_or_else(|| bad_request("claims: expected texts"))).collect()
+        claims.iter().map(|claim| pair(claim).ok_or_else(|| invalid_value("claims: expected texts"))).collect()
     }
 
     fn roles(&self) -> Result<Vec<&'v str>, Response> {
         let roles = match self.value.get("roles") {
             None | Some(Value::Null) => &[],
             Some(Value::List(roles)) => roles.as_slice(),
-            Some(_) => return Err(bad_request("roles: expected a list")),
+            Some(_) => return Err(invalid_value("roles: expected a list")),
         };
-        roles.iter().map(|role| role.as_text().ok_or_else(|| bad_request("roles: expected texts"))).collect()
+        roles.iter().map(|role| role.as_text().ok_or_else(|| invalid_value("roles: expected texts"))).collect()
     }
 
     fn request(&self) -> Result<Request<'v>, Response> {
@@ -105,29 +105,29 @@ impl<'v> Body<'v> {
                 "0" => QoS::AtMostOnce,
                 "1" => QoS::AtLeastOnce,
                 "2" => QoS::ExactlyOnce,
-                _ => return Err(bad_request("qos: expected 0, 1 or 2")),
+                _ => return Err(invalid_value("qos: expected 0, 1 or 2")),
             },
-            Some(_) => return Err(bad_request("qos: expected 0, 1 or 2")),
+            Some(_) => return Err(invalid_value("qos: expected 0, 1 or 2")),
         };
         let retain = match self.value.get("retain") {
             None | Some(Value::Null) => false,
             Some(Value::Bool(retain)) => *retain,
-            Some(_) => return Err(bad_request("retain: expected true or false")),
+            Some(_) => return Err(invalid_value("retain: expected true or false")),
         };
         match (self.text("action")?, self.text("topic")?, self.text("filter")?) {
             (Some("publish"), Some(topic), None) => {
-                let topic = TopicName::new(topic).map_err(|error| bad_request(&format!("topic: {error}")))?;
+                let topic = TopicName::new(topic).map_err(|error| invalid_value(&format!("topic: {error}")))?;
                 Ok(Request::Publish { topic: topic.as_str(), qos, retain })
             }
             (Some("subscribe"), None, Some(filter)) => {
-                let filter = TopicFilter::new(filter).map_err(|error| bad_request(&format!("filter: {error}")))?;
+                let filter = TopicFilter::new(filter).map_err(|error| invalid_value(&format!("filter: {error}")))?;
                 Ok(Request::Subscribe { filter, qos })
             }
-            _ => Err(bad_request("action: expected \"publish\" with topic, or \"subscribe\" with filter")),
+            _ => Err(invalid_value("action: expected \"publish\" with topic, or \"subscribe\" with filter")),
         }
     }
 }
 
-fn bad_request(message: &str) -> Response {
+fn invalid_value(message: &str) -> Response {
     Response::error(Status::UNPROCESSABLE, "explain_value", message)
 }
