@@ -63,6 +63,9 @@ ENGINE_IMPORT = re.compile(r"^(?!\s*//).*\bcrate::(?!index\b|mount\b|ack\b|origi
 WITH_UNSAFE_CODE = ["broker/reactor/src/heap.rs"]
 ALLOWS_UNSAFE = re.compile(r"\b(allow|expect)\(\s*unsafe_code")
 
+GLOSSARY = "docs/internals/glossary.md"
+STRING = re.compile(r'"(?:[^"\\]|\\.)*"')
+
 CITATION = re.compile(r"\[(MQTT-\d[\w.]*-\d+)\]")
 LINK = re.compile(r"\]\(([^)\s]+)\)")
 # Pages of registries, which know no folders, link to the repository by this.
@@ -232,6 +235,23 @@ def citations_exist(tree: Tree) -> Iterator[str]:
         yield from lines(tree, path, text, wrong)
 
 
+def names_are_the_words_of_the_field(tree: Tree) -> Iterator[str]:
+    """By the table of words that are not used, which the glossary has at its end."""
+    table = (tree.text(GLOSSARY) or "").partition("## Words that are not used")[2]
+    rows = [line.split("|")[1] for line in table.splitlines() if line.startswith("| `")]
+    banned = {word for row in rows for word in re.findall(r"`(\w+)`", row)}
+    if not banned:
+        return
+    name = re.compile(r"\b(" + "|".join(sorted(banned)) + r")\b")
+
+    def wrong(line: str) -> str | None:
+        code = STRING.sub('""', line.partition("//")[0])
+        return f"{found[1]} is no name here, see {GLOSSARY}" if (found := name.search(code)) else None
+
+    for path, text in tree.under("broker/", ".rs"):
+        yield from lines(tree, path, text, wrong)
+
+
 def limits_are_documented(tree: Tree) -> Iterator[str]:
     page = "docs/operating/limits.md"
     keys = tree.text("docs/configuration.md") or ""
@@ -271,6 +291,7 @@ ALL = [
     the_core_does_no_io,
     rooms_of_the_engine_import_only_leaves,
     citations_exist,
+    names_are_the_words_of_the_field,
     limits_are_documented,
     counters_are_documented,
     links_lead_somewhere,

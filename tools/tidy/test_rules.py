@@ -105,6 +105,15 @@ class Rules(unittest.TestCase):
             rules.rooms_of_the_engine_import_only_leaves, files, "connections/mod.rs:2: sessions", "shard_outbox.rs:2: {", "shard_outbox.rs:3: sessions"
         )
 
+    def test_names_that_the_glossary_bans_are_found(self):
+        table = "## Words\n\n| `Shard` | a part |\n\n## Words that are not used\n\n| Not | But |\n|---|---|\n| `Bell`, `Alarm` | `Waker` |\n"
+        code = {"broker/a.rs": "// A Bell.\nstruct Shard;\nlet a = \"Alarm\";\nstruct Alarm;\nfn of(a: Alarms, b: &Bell) {}\n"}
+        self.check(rules.names_are_the_words_of_the_field, code)
+        self.check(
+            rules.names_are_the_words_of_the_field, {rules.GLOSSARY: table, **code},
+            "a.rs:4: Alarm is no name here, see docs/internals/glossary.md", "a.rs:5: Bell is no name here, see docs/internals/glossary.md",
+        )
+
     def test_citations_of_unknown_statements_are_found(self):
         ledger = '{"statements": [{"id": "MQTT-3.1.0-1"}]}\n'
         code = {"broker/a.rs": "// [MQTT-3.1.0-1]\n// [MQTT-3.1.0-9]\n"}
