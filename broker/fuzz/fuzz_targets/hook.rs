@@ -44,10 +44,10 @@ fuzz_target!(|input: &[u8]| {
         method: None,
         data: None,
         is_v5: true,
-        current: None,
     };
     let hook = Hook::new(HookSettings::new("https://hook/"), &[7; 32]).expect("settings");
-    let settings = Settings { allows_plain_passwords: false, key: [7; 32], bans: Arc::default() };
+    let settings =
+        Settings { allows_plain_passwords: false, key: [7; 32], bans: Arc::default(), verified: Arc::default() };
     let chain = Arc::new(Chain::new(vec![AuthBackend::Hook(Arc::new(hook))], settings).expect("a chain"));
     let now = Now { unix_s: 1, steady_ms: 1 };
     let outcome = |step: AuthStep| match step {
@@ -65,10 +65,12 @@ fuzz_target!(|input: &[u8]| {
         AuthStep::Refuse(refusal) => Err(refusal.code),
         other => panic!("{other:?}"),
     };
-    let AuthStep::AuthWork(work) = chain.begin(attempt.clone(), now, &mut |_| {}) else { panic!("it is not asked") };
+    let AuthStep::AuthWork(work) = chain.begin(attempt.clone(), now, &mut |_| Ok(())) else {
+        panic!("it is not asked")
+    };
     let first = outcome(work.run(&Service(answer), now));
     // What is kept says the same.
-    match chain.begin(attempt, now, &mut |_| {}) {
+    match chain.begin(attempt, now, &mut |_| Ok(())) {
         AuthStep::AuthWork(_) => {}
         step => assert_eq!(outcome(step), first),
     }

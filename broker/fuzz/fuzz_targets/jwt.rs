@@ -18,7 +18,8 @@ static CHAIN: LazyLock<Arc<Chain>> = LazyLock::new(|| chain(KeySet::of_file(KEYS
 fn chain(keys: KeySet) -> Arc<Chain> {
     let settings = JwtSettings { algorithms: Algorithm::ALL.to_vec(), ..JwtSettings::default() };
     let jwt = Jwt::new(settings, Keys::Fixed(Arc::new(keys))).expect("settings");
-    let settings = Settings { allows_plain_passwords: false, key: [7; 32], bans: Arc::default() };
+    let settings =
+        Settings { allows_plain_passwords: false, key: [7; 32], bans: Arc::default(), verified: Arc::default() };
     Arc::new(Chain::new(vec![AuthBackend::Jwt(Arc::new(jwt))], settings).expect("a chain"))
 }
 
@@ -33,10 +34,12 @@ fn step(chain: &Arc<Chain>, token: &[u8]) -> AuthStep {
         method: Some(JWT_METHOD.into()),
         data: Some(Secret::new(token)),
         is_v5: true,
-        current: None,
     };
     let now = Now { unix_s: 1, steady_ms: 1 };
-    match chain.begin(attempt, now, &mut |bytes| bytes.fill(1)) {
+    match chain.begin(attempt, now, &mut |bytes| {
+        bytes.fill(1);
+        Ok(())
+    }) {
         AuthStep::AuthWork(work) => work.run(&(), now),
         step => step,
     }

@@ -12,7 +12,8 @@ const USERS: &str = "user:$argon2id$v=19$m=8,t=1,p=1$AAAAAAAAAAAAAAAAAAAAAA$AAAA
 
 static CHAIN: LazyLock<Arc<Chain>> = LazyLock::new(|| {
     let file = PasswordFile::parse("users", USERS).expect("a file");
-    let settings = Settings { allows_plain_passwords: false, key: [7; 32], bans: Arc::default() };
+    let settings =
+        Settings { allows_plain_passwords: false, key: [7; 32], bans: Arc::default(), verified: Arc::default() };
     Arc::new(Chain::new(vec![AuthBackend::PasswordFile(Arc::new(file))], settings).expect("a chain"))
 });
 
@@ -31,10 +32,12 @@ fuzz_target!(|input: &[u8]| {
         method: Some(method.into()),
         data: Some(Secret::new(first)),
         is_v5: true,
-        current: None,
     };
     let now = Now { unix_s: 1, steady_ms: 1 };
-    match CHAIN.begin(attempt, now, &mut |bytes| bytes.fill(1)) {
+    match CHAIN.begin(attempt, now, &mut |bytes| {
+        bytes.fill(1);
+        Ok(())
+    }) {
         AuthStep::Refuse(_) => {}
         AuthStep::Challenge { data, exchange } => {
             let challenge = String::from_utf8(data).expect("text");
