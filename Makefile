@@ -35,7 +35,7 @@ STRESS_ARGS ?=
 # Crates with a lock file of their own, so that what they need never enters that of the product.
 APART := bench/codec bench/contracts bench/journal bench/peers/rmqtt bench/peers/rumqttd bench/regressions bench/rtt/rust bench/rust-client bench/timing broker/fuzz clients/python tests/interop/rumqttc
 # Those of them whose dependencies take seconds, not minutes.
-LINTED_APART := bench/codec bench/contracts bench/journal bench/regressions bench/rtt/rust bench/rust-client bench/timing clients/python tests/interop/rumqttc
+LINTED_APART := bench/codec bench/contracts bench/journal bench/regressions bench/rtt/rust bench/rust-client bench/timing broker/fuzz clients/python tests/interop/rumqttc
 SHELL_SCRIPTS = $(wildcard .ci/run tools/*.sh bench/peers/*.sh broker/fuzz/*.sh clients/go/bench/*.sh)
 
 # Commands that the tests use, with the Debian packages they come in.
