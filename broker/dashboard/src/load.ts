@@ -15,7 +15,7 @@ export interface Loaded<T> {
 
 /**
  * Asks again when `key` changes, and every `everyMs` from the last answer on while the page is visible.
- * With `keeps`, the answer for the old key stays until the new one is there.
+ * With `keeps`, the answer for the old key stays until the new one is there: what is shown beside it must come with it.
  */
 export function useLoad<T>(
   key: string,

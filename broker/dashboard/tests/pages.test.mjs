@@ -133,7 +133,19 @@ onPage("clients are searched, sorted and paged, of 100,000", "#/clients", {}, as
   await page.getByText("101 to 200 of 100,001").waitFor();
   await page.goBack();
   await page.getByText("201 to 300 of 100,001").waitFor();
+
+  // As long as the answer is on its way, the page says of which clients it is, and not of which it will be.
+  let answer;
+  const mayAnswer = new Promise((resolve) => (answer = resolve));
+  await page.route("**/v1/clients?*", async (route) => {
+    await mayAnswer;
+    await route.fallback();
+  });
   await page.getByRole("button", { name: "Queued", exact: true }).click();
+  await page.locator(".answer[aria-busy=true]").waitFor();
+  assert.equal(await page.getByText("201 to 300 of 100,001").count(), 1);
+  assert.equal(await page.locator("[aria-sort=descending]").count(), 0);
+  answer();
   await page.getByText("1 to 100 of 100,001").waitFor();
   await table.getByRole("columnheader", { name: "Queued", exact: true }).and(page.locator("[aria-sort=descending]")).waitFor();
   assert.match(await table.getByRole("row").nth(1).innerText(), /1,000/);

@@ -201,7 +201,10 @@ function Subscriptions({ clientId, mountPoint }: Named): JSX.Element {
   const after = trail.at(-1) ?? null;
   const loaded = useLoad(
     after ?? "",
-    (signal) => get("/v1/clients/{client}/subscriptions", { path: { client: clientId }, query: { mount_point: mountPoint, after, limit: SUBSCRIPTIONS_PER_PAGE }, signal }),
+    async (signal) => ({
+      ...(await get("/v1/clients/{client}/subscriptions", { path: { client: clientId }, query: { mount_point: mountPoint, after, limit: SUBSCRIPTIONS_PER_PAGE }, signal })),
+      answered: trail,
+    }),
     { keeps: true },
   );
   if (loaded.error?.status === 404) {
@@ -211,13 +214,13 @@ function Subscriptions({ clientId, mountPoint }: Named): JSX.Element {
     <section aria-labelledby="subscriptions">
       <h2 id="subscriptions">Subscriptions</h2>
       <Answer loaded={loaded}>
-        {({ subscriptions, next }) =>
+        {({ subscriptions, next, answered }) =>
           subscriptions.length === 0 ? (
             <Empty title="The client has no subscriptions." />
           ) : (
             <>
               <Table caption="Subscriptions" columns={SUBSCRIPTION_COLUMNS} rows={subscriptions} rowKey={({ filter }) => filter} />
-              <Pager trail={trail} next={next} onTurn={setTrail} />
+              <Pager trail={answered} next={next} onTurn={setTrail} />
             </>
           )
         }

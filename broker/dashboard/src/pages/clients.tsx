@@ -61,16 +61,17 @@ export function ClientsPage({ query }: { query: Query }): JSX.Element {
     after: query["after"],
     limit: PER_PAGE,
   };
-  const clients = useLoad(JSON.stringify(asked), (signal) => get("/v1/clients", { query: asked, signal }), { keeps: true });
+  // With the query that was answered: what is on the page is named by it, and not by a later one that is on its way.
+  const clients = useLoad(JSON.stringify(asked), async (signal) => ({ data: await get("/v1/clients", { query: asked, signal }), answered: query }), { keeps: true });
   /** Another question begins at its first page. */
   const ask = (change: Query): string => href(["clients"], { ...query, after: null, page: null, ...change });
   return (
     <Page title="Clients" actions={<Refresh loaded={clients} />}>
       <Filters query={query} ask={ask} />
       <Answer loaded={clients}>
-        {(data) =>
+        {({ data, answered }) =>
           data.clients.length === 0 ? (
-            <Nothing query={query} />
+            <Nothing query={answered} />
           ) : (
             <>
               <Table
@@ -80,12 +81,12 @@ export function ClientsPage({ query }: { query: Query }): JSX.Element {
                 rowKey={(client) => `${client.mount_point ?? ""}\n${client.client_id}`}
                 isBusy={clients.isLoading}
                 sorting={{
-                  by: query["sort"] ?? "client_id",
-                  isDescending: query["descending"] === "true",
+                  by: answered["sort"] ?? "client_id",
+                  isDescending: answered["descending"] === "true",
                   onSort: (sort, isDescending) => go(ask({ sort, descending: isDescending ? "true" : "" })),
                 }}
               />
-              <Pager data={data} query={query} />
+              <Pager data={data} query={answered} />
             </>
           )
         }

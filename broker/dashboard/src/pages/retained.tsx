@@ -21,7 +21,7 @@ export function RetainedList({ filter, topic }: { filter: string; topic: string 
   /** Where each page shown so far begins, but for the first. */
   const [trail, setTrail] = useState<readonly string[]>([]);
   const after = trail.at(-1) ?? null;
-  const loaded = useLoad(after ?? "", (signal) => get("/v1/retained", { query: { filter, after, limit: PER_PAGE }, signal }), { keeps: true });
+  const loaded = useLoad(after ?? "", async (signal) => ({ ...(await get("/v1/retained", { query: { filter, after, limit: PER_PAGE }, signal })), answered: trail }), { keeps: true });
   const [isDeleting, setIsDeleting] = useState(false);
   const mayOperate = useMay("operate");
   return (
@@ -40,15 +40,15 @@ export function RetainedList({ filter, topic }: { filter: string; topic: string 
           </div>
         </div>
         <Answer loaded={loaded}>
-          {({ matched, messages, next }) =>
+          {({ matched, messages, next, answered }) =>
             messages.length === 0 ? (
               <Empty title="No retained message fits this filter." />
             ) : (
               <>
                 <Table caption={`Retained messages on ${filter}`} columns={columns(filter)} rows={messages} rowKey={(message) => message.topic} isBusy={loaded.isLoading} />
-                <Pager trail={trail} next={next} onTurn={setTrail}>
+                <Pager trail={answered} next={next} onTurn={setTrail}>
                   <span>
-                    {count(trail.length * PER_PAGE + 1)} to {count(trail.length * PER_PAGE + messages.length)} of {count(matched)}
+                    {count(answered.length * PER_PAGE + 1)} to {count(answered.length * PER_PAGE + messages.length)} of {count(matched)}
                   </span>
                 </Pager>
               </>

@@ -30,10 +30,10 @@ function RulesList(): JSX.Element {
   /** Where each page shown so far begins, but for the first. */
   const [trail, setTrail] = useState<readonly string[]>([]);
   const after = trail.at(-1) ?? null;
-  const loaded = useLoad(after ?? "", (signal) => get("/v1/rules", { query: { after, limit: PER_PAGE }, signal }), { keeps: true });
+  const loaded = useLoad(after ?? "", async (signal) => ({ ...(await get("/v1/rules", { query: { after, limit: PER_PAGE }, signal })), answered: trail }), { keeps: true });
   return (
     <Answer loaded={loaded}>
-      {({ open, all, rules, next }) =>
+      {({ open, all, rules, next, answered }) =>
         open ? (
           <Empty title="There are no access rules: clients may publish and subscribe to everything.">
             Name a file with rules in <code>acl.file</code>.
@@ -42,7 +42,7 @@ function RulesList(): JSX.Element {
           <>
             <p>Of the rules of a client's roles, the first that matches decides. What no rule allows is denied.</p>
             <Table caption="Access rules, in the order in which they are asked" columns={COLUMNS} rows={rules} rowKey={({ number }) => String(number)} isBusy={loaded.isLoading} />
-            <Pager trail={trail} next={next} onTurn={setTrail}>
+            <Pager trail={answered} next={next} onTurn={setTrail}>
               <span>
                 {count(rules[0]?.number ?? 0)} to {count(rules.at(-1)?.number ?? 0)} of {count(all)}
               </span>
