@@ -58,7 +58,7 @@ impl<J: Journal> Shard<J> {
         }
     }
 
-    /// Whether it is known who the client is, where that is asked; otherwise what is to be done with its CONNECT.
+    /// Checks that the client has authenticated, where that is required. The error says how its CONNECT was handled.
     pub(crate) fn check_identity(&mut self, index: ConnectionIndex, connect: &Connect<'_>) -> Result<(), Handled> {
         if !self.state.config.access().requires_auth() {
             return Ok(());

@@ -88,7 +88,7 @@ impl<J: Journal> Shard<J> {
         self.state.paused_readers.wait_for_fan_out(id);
     }
 
-    /// How many of those who stand in line are to be written to in this turn, with [`Shard::next_deferred`].
+    /// How many deferred connections this turn writes to, with [`Shard::next_deferred`].
     pub(crate) fn deferred_per_turn(&self) -> usize {
         let all = self.state.connections.deferred_len();
         if self.state.paused_readers.len_for_fan_out() > PAUSED_MAX { all } else { all.min(RECEIVERS_MAX) }

@@ -1,4 +1,4 @@
-//! One shard of the broker as a machine without I/O: bytes and time go in, bytes and wishes come out.
+//! One shard of the broker as a machine without I/O: bytes and time go in, bytes and actions come out.
 //!
 //! [`Shard`] is the whole of it, and [`turn`](turn()) drives it. A reactor does so with sockets, a fuzzer or a test without. The
 //! connections of a shard and their sessions belong to it alone, so nothing of them is locked; what shards must agree on is in

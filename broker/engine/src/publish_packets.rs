@@ -120,31 +120,28 @@ impl PublishHeader<'_> {
             + if self.alias == TopicAlias::None { 0 } else { 3 }
     }
 
-    /// Length of the packet after the fixed header but for its properties and their length, which only 5.0 has.
-    fn plain_len(&self, message: &MessageRef<'_>) -> usize {
+    /// The remaining length of the packet, and the length of its properties, which only 5.0 has.
+    #[inline(always)]
+    fn lengths(&self, message: &MessageRef<'_>) -> (usize, usize) {
         let packet_id_len = if self.packet_id.is_some() { 2 } else { 0 };
-        2 + self.topic(message).len() + packet_id_len + message.payload.len()
+        let plain_len = 2 + self.topic(message).len() + packet_id_len + message.payload.len();
+        if !self.v5 {
+            return (plain_len, 0);
+        }
+        let properties_len = self.properties_len(message);
+        (plain_len + wire::variable_byte_integer_len(properties_len as u32) + properties_len, properties_len)
     }
 
     /// Length of the whole packet.
     pub(crate) fn packet_len(&self, message: &MessageRef<'_>) -> usize {
-        let mut remaining = self.plain_len(message);
-        if self.v5 {
-            let properties_len = self.properties_len(message);
-            remaining += wire::variable_byte_integer_len(properties_len as u32) + properties_len;
-        }
+        let (remaining, _) = self.lengths(message);
         1 + wire::variable_byte_integer_len(remaining as u32) + remaining
     }
 
     /// Appends everything but the payload; returns where the packet identifier stands.
     fn append_to(&self, message: &MessageRef<'_>, out: &mut Vec<u8>) -> usize {
         let topic = self.topic(message);
-        let mut remaining = self.plain_len(message);
-        let mut properties_len = 0;
-        if self.v5 {
-            properties_len = self.properties_len(message);
-            remaining += wire::variable_byte_integer_len(properties_len as u32) + properties_len;
-        }
+        let (remaining, properties_len) = self.lengths(message);
         out.push(self.first_byte());
         push_variable_byte_integer(out, remaining as u32);
         out.extend_from_slice(&(topic.len() as u16).to_be_bytes());

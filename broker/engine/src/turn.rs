@@ -30,10 +30,10 @@ pub enum NextTurn {
     Until(Option<u64>),
 }
 
-/// What a shard's surroundings do in its turn. [`turn`] calls the methods in the order in which they stand here.
+/// What the reactor provides to a shard in its turn. [`turn`] calls the methods in this order.
 ///
 /// A method that returns `bool` does one thing and says whether there was one to do. It is called until it returns false, and
-/// the engine's wishes are carried out after each call. How much of it one turn does is up to the surroundings; what is left
+/// the engine's actions are performed after each call. How much of it one turn does is up to the implementation; what is left
 /// must count in [`Io::end_turn`].
 pub trait Io<J: Journal> {
     /// When the turn began, in microseconds of a clock that never goes back and is the same for all shards.
@@ -78,7 +78,7 @@ pub trait Io<J: Journal> {
         None
     }
 
-    /// Does what the engine wants done. It may bring bytes, and so lead to more wishes.
+    /// Performs an action of the engine. It may bring bytes, and so lead to more actions.
     fn perform(&mut self, shard: &mut Shard<J>, action: Action);
 
     /// Takes requests to the cluster off the front, as many as its thread has room for. The others are brought again in the next turn,

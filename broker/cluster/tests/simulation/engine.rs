@@ -55,7 +55,7 @@ struct Connection {
     is_present: bool,
     /// The last message that is known to be refused.
     refusal_seen: u64,
-    wishes: DisconnectOptions,
+    disconnect_options: DisconnectOptions,
 }
 
 /// Whether a client can be told that a message is refused. Others are disconnected.
@@ -186,9 +186,15 @@ impl Engine {
     }
 
     fn read(&mut self, now_ms: u64, id: ConnectionId, packet: FromClient, member: &mut Member, ledger: &mut Ledger) {
-        if let FromClient::Connect { client, is_clean, terms: wishes } = packet {
-            let connection =
-                Connection { client, epoch: None, is_confirmed: false, is_present: false, refusal_seen: 0, wishes };
+        if let FromClient::Connect { client, is_clean, terms: disconnect_options } = packet {
+            let connection = Connection {
+                client,
+                epoch: None,
+                is_confirmed: false,
+                is_present: false,
+                refusal_seen: 0,
+                disconnect_options,
+            };
             self.connections.insert(id, connection);
             self.last_ticket += 1;
             self.claims.insert(self.last_ticket, (id, is_clean));
@@ -234,7 +240,7 @@ impl Engine {
             FromClient::Got(packet_id) => self.shards.acknowledged(now_ms, client, packet_id),
             FromClient::Completed(packet_id) => self.shards.completed(client, packet_id),
             FromClient::Disconnect => {
-                let expiry_s = connection.wishes.expiry_s.unwrap_or(u32::MAX);
+                let expiry_s = connection.disconnect_options.expiry_s.unwrap_or(u32::MAX);
                 ledger.sessions.disconnected(client, epoch);
                 member.keep(key, DisconnectSettings { expiry_s, will: None });
                 self.close(now_ms, id, member, false);
@@ -449,7 +455,7 @@ impl Engine {
 }
 
 fn terms_of(connection: &Connection, claim: u64, ledger: &mut Ledger) -> DisconnectSettings {
-    let DisconnectOptions { expiry_s, will } = connection.wishes;
+    let DisconnectOptions { expiry_s, will } = connection.disconnect_options;
     let expiry_s = expiry_s.unwrap_or(u32::MAX);
     let will = will.map(|(number, delay_s, topic, retain)| {
         let delay_ms = u64::from(delay_s.min(expiry_s)) * 1000;

@@ -1,7 +1,7 @@
 //! What operators ask of a shard: who its clients are, what they hold, why a message would not reach one, and what is retained.
 //!
 //! A survey looks at what is there at that moment, over several turns where that is much. None changes anything but the removal of retained
-//! messages. What it has found goes to whoever asked by a [`Reply`]; where several shards were asked, the asker puts their answers together.
+//! messages. It sends its result by a [`Reply`]; the caller merges the results of several shards.
 
 mod client;
 mod clients;
@@ -113,7 +113,7 @@ pub(crate) enum RunningQuery {
 }
 
 impl RunningQuery {
-    /// Whether somebody may still wait for its answer. What removes messages goes on: that has been asked for, whoever hears of it.
+    /// Whether the caller may still wait for the result. A query that removes messages runs to its end without one.
     fn is_awaited(&self) -> bool {
         match self {
             RunningQuery::Clients(_, reply) => reply.is_awaited(),

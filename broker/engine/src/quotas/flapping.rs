@@ -156,7 +156,7 @@ mod tests {
         // What was let in before may break off meanwhile.
         assert_eq!(flapping.record_loss("a", NOW_MS + 29_998), FlappingUpdate::default());
         assert!(!flapping.is_blocked("a", NOW_MS + 29_999), "its time is over");
-        assert!(!flapping.record_loss("a", NOW_MS + 30_000).is_blocked, "it is counted anew");
+        assert!(!flapping.record_loss("a", NOW_MS + 30_000).is_blocked, "the count starts again");
     }
 
     #[test]

@@ -24,8 +24,8 @@ const FRONT_IN_MEMORY: usize = 64;
 const FRONT_IN_MEMORY_BYTES: usize = 64 << 10;
 /// A message that takes less stays hot: its record would take as much.
 pub(super) const SPILL_MIN_BYTES: usize = 192;
-/// What has been sent may be made cold when it has not been acknowledged for so long, and what is to be sent next when nothing has been
-/// sent for so long. A client that keeps up makes the broker write nothing.
+/// A sent message may be spilled when it has not been acknowledged for so long, a queued one when nothing has been sent for so long. A
+/// client that keeps up makes the broker write nothing.
 const SPILL_DELAY_MS: u64 = 1_000;
 /// Sessions looked at in a turn because that time is over.
 const DELAYED_CHECKS_MAX: usize = 1_024;
@@ -89,7 +89,7 @@ impl<J: Journal> ShardState<J> {
         }
     }
 
-    /// Takes those out of the lines that have ended, and whoever stands there twice.
+    /// Removes sessions that have ended, and duplicates, from the queues.
     #[inline]
     fn prune_queues(&mut self) {
         if self.spill.sessions.len() + self.spill.delayed.len() > self.spill.prune_at.max(PRUNE_MIN) {

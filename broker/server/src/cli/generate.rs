@@ -65,32 +65,32 @@ struct GenerateOptions {
 }
 
 pub(super) fn run(parser: lexopt::Parser) -> Result<ExitCode, CommandExit> {
-    let wish = read(Arguments::new(&COMMAND, parser))?;
-    let catalogue = contracts::load(&wish.path).map_err(|errors| {
-        CommandExit::failure(Exit::Usage, contracts::format_errors(&wish.path, &errors).join("\n"))
+    let request = read(Arguments::new(&COMMAND, parser))?;
+    let catalogue = contracts::load(&request.path).map_err(|errors| {
+        CommandExit::failure(Exit::Usage, contracts::format_errors(&request.path, &errors).join("\n"))
     })?;
     let failed = |error: GenerateError| CommandExit::failure(Exit::Usage, error);
-    match (wish.language, &wish.out) {
+    match (request.language, &request.out) {
         (Some(language), Some(out)) => {
-            let sources = tautwire_generate::generate(&catalogue, language, &wish.options).map_err(failed)?;
-            write(out, &sources, wish.is_check)
+            let sources = tautwire_generate::generate(&catalogue, language, &request.options).map_err(failed)?;
+            write(out, &sources, request.is_check)
         }
-        _ => asyncapi(&catalogue, &wish),
+        _ => asyncapi(&catalogue, &request),
     }
 }
 
-fn asyncapi(catalogue: &Catalogue, wish: &GenerateOptions) -> Result<ExitCode, CommandExit> {
-    let text = tautwire_generate::asyncapi(catalogue, &wish.document)
+fn asyncapi(catalogue: &Catalogue, request: &GenerateOptions) -> Result<ExitCode, CommandExit> {
+    let text = tautwire_generate::asyncapi(catalogue, &request.document)
         .map_err(|error| CommandExit::failure(Exit::Usage, error))?;
-    let Some(out) = &wish.out else { return Ok(print(&text)) };
+    let Some(out) = &request.out else { return Ok(print(&text)) };
     let name = out.file_name().and_then(|name| name.to_str());
     let name = name.ok_or_else(|| CommandExit::failure(Exit::Usage, format!("{}: this is no file", out.display())))?;
     let folder = out.parent().unwrap_or_else(|| Path::new(""));
-    write(folder, &Sources::from([(name.to_owned(), text)]), wish.is_check)
+    write(folder, &Sources::from([(name.to_owned(), text)]), request.is_check)
 }
 
 fn read(mut arguments: Arguments) -> Result<GenerateOptions, CommandExit> {
-    let mut wish = GenerateOptions {
+    let mut request = GenerateOptions {
         language: None,
         is_asyncapi: false,
         out: None,
@@ -101,27 +101,27 @@ fn read(mut arguments: Arguments) -> Result<GenerateOptions, CommandExit> {
     };
     while let Some(argument) = arguments.next()? {
         match argument {
-            Argument::Option("lang") => wish.language = Some(arguments.choice(&Language::ALL)?),
-            Argument::Option("asyncapi") => wish.is_asyncapi = true,
-            Argument::Option("out") => wish.out = Some(PathBuf::from(arguments.os_string()?)),
-            Argument::Option("path") => wish.path = PathBuf::from(arguments.os_string()?),
-            Argument::Option("package") => wish.options.package = arguments.string()?,
-            Argument::Option("blocking") => wish.options.blocking = true,
-            Argument::Option("title") => wish.document.title = arguments.string()?,
-            Argument::Option("api-version") => wish.document.version = arguments.string()?,
-            Argument::Option("check") => wish.is_check = true,
+            Argument::Option("lang") => request.language = Some(arguments.choice(&Language::ALL)?),
+            Argument::Option("asyncapi") => request.is_asyncapi = true,
+            Argument::Option("out") => request.out = Some(PathBuf::from(arguments.os_string()?)),
+            Argument::Option("path") => request.path = PathBuf::from(arguments.os_string()?),
+            Argument::Option("package") => request.options.package = arguments.string()?,
+            Argument::Option("blocking") => request.options.blocking = true,
+            Argument::Option("title") => request.document.title = arguments.string()?,
+            Argument::Option("api-version") => request.document.version = arguments.string()?,
+            Argument::Option("check") => request.is_check = true,
             Argument::Option(_) => {}
             Argument::Positional(text) => {
                 return Err(arguments.command_failure(&format!("there is nothing to do with \"{text}\"")));
             }
         }
     }
-    match (wish.language, wish.is_asyncapi, &wish.out) {
+    match (request.language, request.is_asyncapi, &request.out) {
         (Some(_), true, _) => Err(arguments.command_failure("--lang and --asyncapi are two calls")),
         (None, false, _) => Err(arguments.command_failure("say what to generate: --lang LANGUAGE or --asyncapi")),
         (Some(_), _, None) => Err(arguments.command_failure("say where to write: --out DIR")),
-        (_, _, None) if wish.is_check => Err(arguments.command_failure("say what to check: --out PATH")),
-        _ => Ok(wish),
+        (_, _, None) if request.is_check => Err(arguments.command_failure("say what to check: --out PATH")),
+        _ => Ok(request),
     }
 }
 

@@ -294,7 +294,7 @@ impl AuthCallback for PendingAuth {
 
 impl fmt::Debug for ChainAuthenticator {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Porter").finish_non_exhaustive()
+        f.debug_struct("ChainAuthenticator").finish_non_exhaustive()
     }
 }
 
