@@ -65,7 +65,8 @@ fn a_write_of_the_log_that_fails_is_final() {
     a_failure_is_final("pwrite64:error=EIO", &[]);
 }
 
-/// An operator's 200 is a promise like PUBACK.
+/// An operator's 200 is a promise like PUBACK. The disk takes its time to fail, so that the message is accepted before any write of the
+/// broker's own, such as that of the next segment, has failed.
 #[test]
 fn an_operator_is_not_told_that_a_message_is_published_before_the_log_has_it() {
     for query in ["qos=1", "retain=true"] {
@@ -75,7 +76,7 @@ fn an_operator_is_not_told_that_a_message_is_published_before_the_log_has_it() {
         create_offline_session(&broker);
         let path = format!("/messages/kept/x?{query}");
         post(broker.admin_address(), &path, "", b"before").expect(200);
-        let Some(faults) = Faults::of(&broker, "pwrite64:error=EIO", &[]) else { return };
+        let Some(faults) = Faults::of(&broker, "pwrite64:error=EIO:delay_enter=2000000", &[]) else { return };
         let answer = post(broker.admin_address(), &path, "", b"meanwhile").expect(500);
         assert!(answer.body.contains(r#""code":"not_kept""#), "{}", answer.body);
         drop(faults);
