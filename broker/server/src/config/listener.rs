@@ -30,113 +30,113 @@ const LISTENERS_MAX: usize = 256;
 const NAME_MAX_BYTES: usize = 64;
 
 settings! {
-    /// An address that is listened on, and what holds for those who come by it. The table may stand several times, beside `listen`
-    /// or in its place. What is left out is as it is for all.
+    /// An address to listen on, with its own settings. The table can appear several times, in addition to `listen` or instead of it. Keys
+    /// that are not set have the common values.
     ListenerConfig {
-        /// What the log and metrics call it; no two have the same. Without, it is called as `address` is written out, such as
-        /// `mqtt://127.0.0.1:1883`.
+        /// The name in the log and in metrics; it must be unique. Default: `address` written in full, such as `mqtt://127.0.0.1:1883`.
         name: Option<ListenerName> = None;
-        /// Where it listens and what is spoken there, as in `listen`. Needed.
+        /// Address and protocol, as in `listen`. Required.
         address: Option<Address> = None;
-        /// What acknowledgements to its clients wait for, in place of `data.ack_listeners` and `data.ack`. `data.ack_topics` comes first.
+        /// What acknowledgements to its clients wait for; overrides `data.ack_listeners` and `data.ack`. `data.ack_topics` takes
+        /// precedence.
         ack: Option<AckLevel> = None;
-        /// Network connections open at once by this listener. Further ones are closed on arrival. `limits.connections` holds for all
+        /// Open network connections of this listener. Further ones are closed on accept. `limits.connections` applies to all listeners
         /// together.
         connections: Option<usize> = None, in 1..=100_000_000;
-        /// What stands in front of all topics and filters of its clients, and is taken off what they receive: to the others, `a` of
-        /// a client behind `factory-1/` is `factory-1/a`. Its clients see nothing that lies elsewhere, `$SYS` neither, and have sessions
-        /// of their own. Rules of access, contracts and `data.ack_topics` mean full topics.
+        /// Prefix of all topics and filters of its clients. It is removed from topics that they receive: topic `a` of a client behind
+        /// `factory-1/` is `factory-1/a` for other clients. Its clients see nothing outside of it, not even `$SYS`, and have separate
+        /// sessions. Access rules, contracts and `data.ack_topics` refer to full topics.
         mount_point: Option<MountPoint> = None;
-        /// The mode of the file of a Unix socket, as chmod takes it: who may write to it may connect. Without, `660`.
+        /// File mode of a Unix socket, as for chmod: users with write permission may connect. Default: `660`.
         mode: Option<FileMode> = None;
     }
 
-    /// Who may connect by this listener. Each key that is left out is that of the table `[auth]`.
+    /// Who may connect to this listener. Keys that are not set have the values of `[auth]`.
     auth: ListenerAuth {
-        /// In place of `auth.anonymous`.
+        /// Overrides `auth.anonymous`.
         anonymous: Option<AnonymousClients> = None;
-        /// In place of `auth.password_file`.
+        /// Overrides `auth.password_file`.
         password_file: Option<FilePath> = None;
-        /// In place of `auth.plain_passwords`.
+        /// Overrides `auth.plain_passwords`.
         plain_passwords: Option<bool> = None;
-        /// In place of `auth.certificate`.
+        /// Overrides `auth.certificate`.
         certificate: Option<CertificateNames> = None;
-        /// In place of `auth.certificate_rules`, which do not hold where the listener has `certificate` of its own either.
+        /// Overrides `auth.certificate_rules`, which does not apply either if the listener sets `certificate`.
         certificate_rules: Option<CertificateRuleList> = None;
     }
 
-    /// Rules of access for those who come by this listener.
+    /// Access rules for clients of this listener.
     acl: ListenerAcl {
-        /// In place of `acl.file`. It is read at start and again on SIGHUP. Empty means that they may do everything.
+        /// Overrides `acl.file`. It is read at start and on SIGHUP. Empty means that clients of this listener may do everything.
         file: Option<FilePath> = None;
     }
 
-    /// What this listener offers and accepts. Each key that is left out is that of the table `[mqtt]`.
+    /// Capabilities and limits of this listener. Keys that are not set have the values of `[mqtt]`.
     mqtt: ListenerMqtt {
-        /// In place of `mqtt.receive_maximum`.
+        /// Overrides `mqtt.receive_maximum`.
         receive_maximum: Option<u16> = None, in 1..=65_535, unit "messages";
-        /// In place of `mqtt.maximum_packet_size`.
+        /// Overrides `mqtt.maximum_packet_size`.
         maximum_packet_size: Option<u32> = None, in 64..=268_435_460, unit "bytes";
-        /// In place of `mqtt.max_keep_alive_s`.
+        /// Overrides `mqtt.max_keep_alive_s`.
         max_keep_alive_s: Option<u16> = None, in 0..=65_535;
-        /// In place of `mqtt.max_session_expiry_s`.
+        /// Overrides `mqtt.max_session_expiry_s`.
         max_session_expiry_s: Option<u32> = None, in 0..=4_294_967_295;
-        /// In place of `mqtt.max_qos`.
+        /// Overrides `mqtt.max_qos`.
         max_qos: Option<QoS> = None;
-        /// In place of `mqtt.topic_alias_maximum`.
+        /// Overrides `mqtt.topic_alias_maximum`.
         topic_alias_maximum: Option<u16> = None, in 0..=65_535, unit "aliases";
-        /// In place of `mqtt.protocol_versions`.
+        /// Overrides `mqtt.protocol_versions`.
         protocol_versions: Option<ProtocolVersions> = None;
-        /// In place of `mqtt.allow_empty_client_id`.
+        /// Overrides `mqtt.allow_empty_client_id`.
         allow_empty_client_id: Option<bool> = None;
-        /// In place of `mqtt.assigned_client_id_prefix`.
+        /// Overrides `mqtt.assigned_client_id_prefix`.
         assigned_client_id_prefix: Option<ClientIdPrefix> = None;
     }
 
-    /// How many may come by this listener, and how fast; what is left out has no limit here. The keys of the table `[limits]` hold besides, for all
-    /// listeners together.
+    /// Connection limits of this listener. Keys that are not set mean no limit here. The keys of `[limits]` also apply, to all listeners
+    /// together.
     limits: ListenerLimits {
-        /// As `limits.connections_per_address`.
+        /// Like `limits.connections_per_address`, for this listener.
         connections_per_address: Option<usize> = None, in 1..=100_000_000;
-        /// As `limits.connect_rate`.
+        /// Like `limits.connect_rate`, for this listener.
         connect_rate: Option<u32> = None, in 1..=1_000_000, unit "connections";
-        /// As `limits.connect_burst`.
+        /// Like `limits.connect_burst`, for this listener.
         connect_burst: Option<u32> = None, in 1..=1_000_000, unit "connections";
-        /// As `limits.connect_rate_per_address`.
+        /// Like `limits.connect_rate_per_address`, for this listener.
         connect_rate_per_address: Option<u32> = None, in 1..=1_000_000, unit "connections";
-        /// As `limits.connect_burst_per_address`.
+        /// Like `limits.connect_burst_per_address`, for this listener.
         connect_burst_per_address: Option<u32> = None, in 1..=1_000_000, unit "connections";
     }
 
     /// The PROXY protocol, versions 1 and 2.
     proxy: ListenerProxy {
-        /// Networks of proxies, such as `10.0.0.0/8`. Where it is given, each connection must begin with a PROXY header within
-        /// `mqtt.connect_timeout_s`, and nobody else may connect. What the header says counts as the client's address and, if the
-        /// proxy has verified one, the common name of its certificate.
+        /// Networks of trusted proxies, such as `10.0.0.0/8`. If set, each connection must begin with a PROXY header within
+        /// `mqtt.connect_timeout_s`, and connections from other addresses are refused. The header provides the client's address and, if the
+        /// proxy has verified a client certificate, its common name.
         trusted: Option<Networks> = None;
-        /// Only clients that speak TLS with the proxy may connect: a header of version 2 says so (`PP2_CLIENT_SSL`). A connection with another
-        /// header is closed. It needs `proxy.trusted`.
+        /// Accept only clients that use TLS to the proxy, as a version 2 header reports (`PP2_CLIENT_SSL`). A connection with another
+        /// header is closed. Requires `proxy.trusted`.
         require_tls: Option<bool> = None;
-        /// Only clients whose certificate the proxy has verified may connect: a header of version 2 says so (`PP2_CLIENT_CERT_CONN` or
-        /// `PP2_CLIENT_CERT_SESS`, and 0 in `verify`). A connection with another header is closed. It needs `proxy.trusted`.
+        /// Accept only clients whose certificate the proxy has verified, as a version 2 header reports (`PP2_CLIENT_CERT_CONN` or
+        /// `PP2_CLIENT_CERT_SESS`, and 0 in `verify`). A connection with another header is closed. Requires `proxy.trusted`.
         require_certificate: Option<bool> = None;
     }
 
-    /// TLS of this listener. Each key that is left out is that of the table `[tls]`.
+    /// TLS of this listener. Keys that are not set have the values of `[tls]`.
     tls: ListenerTls {
-        /// In place of `tls.certificate`.
+        /// Overrides `tls.certificate`.
         certificate: Option<FilePaths> = None;
-        /// In place of `tls.key`.
+        /// Overrides `tls.key`.
         key: Option<FilePaths> = None;
-        /// In place of `tls.client_certificates`.
+        /// Overrides `tls.client_certificates`.
         client_certificates: Option<ClientCertificates> = None;
-        /// In place of `tls.client_ca`.
+        /// Overrides `tls.client_ca`.
         client_ca: Option<FilePaths> = None;
-        /// In place of `tls.revoked`.
+        /// Overrides `tls.revoked`.
         revoked: Option<FilePaths> = None;
-        /// In place of `tls.minimum_version`.
+        /// Overrides `tls.minimum_version`.
         minimum_version: Option<MinimumVersion> = None;
-        /// In place of `tls.cipher_suites`.
+        /// Overrides `tls.cipher_suites`.
         cipher_suites: Option<CipherSuites> = None;
     }
 }
