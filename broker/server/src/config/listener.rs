@@ -1,4 +1,4 @@
-//! Tables `[[listener]]`: addresses that are listened on, each with a name and rules of its own.
+//! `[[listener]]` tables: addresses to listen on, each with its own settings.
 
 use std::fmt;
 use std::ops::RangeInclusive;
@@ -24,7 +24,7 @@ use super::settings::{AuthConfig, TlsConfig};
 use super::tls::FilePaths;
 use super::value::{FilePath, Setting, ValueError, quoted, text, texts};
 
-/// Addresses that are listened on, however they are given.
+/// Maximum number of listeners.
 const LISTENERS_MAX: usize = 256;
 /// Longest name of a listener.
 const NAME_MAX_BYTES: usize = 64;
@@ -155,7 +155,7 @@ impl Setting for ListenerName {
         let is_allowed = |byte: u8| byte.is_ascii_graphic() && !matches!(byte, b'"' | b'\'' | b'\\');
         if name == Subject::ADMIN.listener {
             let why = format!(
-                "\"{name}\" is how access rules call the admin API: its clients would have its roles; write another name"
+                "\"{name}\" is reserved: access rules use it for the admin API, and clients of this listener would get its roles; choose another name"
             );
             return Err(ValueError::Range(why));
         }
@@ -173,7 +173,7 @@ impl Setting for ListenerName {
 impl Setting for MountPoint {
     fn accepts(_: Option<&RangeInclusive<u64>>) -> String {
         format!(
-            "the beginning of topics, which ends with `/`: 1 to {} bytes without wildcards, not beginning with `$`",
+            "topic prefix that ends with `/`: 1 to {} bytes without wildcards, not beginning with `$`",
             Self::MAX_BYTES
         )
     }
@@ -216,7 +216,7 @@ impl Setting for FileMode {
     }
 }
 
-/// Ranges of addresses, at least one.
+/// Address ranges; never empty.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Networks(Vec<Network>);
 
@@ -235,15 +235,15 @@ impl Setting for Networks {
         let network = |text: &str| {
             text.parse().map_err(|_| {
                 ValueError::Range(format!(
-                    "\"{}\" is not a network; write it like \"10.0.0.0/8\", \"fd00::/8\" or \"127.0.0.1\", with 0 in all bits that do \
-                     not count",
+                    "\"{}\" is not a network; write it like \"10.0.0.0/8\", \"fd00::/8\" or \"127.0.0.1\", with 0 in all host \
+                     bits",
                     text.escape_debug()
                 ))
             })
         };
         let networks = texts::<Self>(value)?.into_iter().map(network).collect::<Result<Vec<_>, _>>()?;
         if networks.is_empty() {
-            return Err(ValueError::Range("the list is empty, and nobody could connect; leave the key out".to_owned()));
+            return Err(ValueError::Range("the list is empty, so nobody could connect; remove the key".to_owned()));
         }
         Ok(Networks(networks))
     }
@@ -253,30 +253,30 @@ impl Setting for Networks {
     }
 }
 
-/// A listener with all that holds for it.
+/// A listener with all its settings.
 #[derive(Debug, Clone)]
 pub(crate) struct Listener {
     pub(crate) name: String,
     pub(crate) address: Address,
     pub(crate) ack: AckLevel,
-    /// Bound on its connections alone.
+    /// Limit on the connections of this listener.
     pub(crate) connections: Option<usize>,
-    /// What stands in front of its clients' topics.
+    /// Prefix of its clients' topics.
     pub(crate) mount_point: Option<MountPoint>,
-    /// Its own rules of access, where it has some.
+    /// Its own access rules, if any.
     pub(crate) acl: Option<FilePath>,
     pub(crate) mqtt: ListenerMqtt,
-    /// Beside those that hold for all.
+    /// In addition to the common limits.
     pub(crate) limits: ListenerLimits,
-    /// Of the file of a Unix socket.
+    /// File mode of a Unix socket.
     pub(crate) mode: u32,
-    /// Proxies that say whom they speak for.
+    /// Trusted proxies that send PROXY headers.
     pub(crate) proxies: Option<Networks>,
-    /// What their headers must say.
+    /// Requirements on their headers.
     pub(crate) proxy_requirements: ProxyRequirements,
     pub(crate) tls: TlsConfig,
     pub(crate) auth: AuthConfig,
-    /// Its users are those that its cluster shares.
+    /// Whether its users are those that the cluster shares.
     pub(crate) uses_shared_users: bool,
 }
 
@@ -287,12 +287,12 @@ impl fmt::Display for Listener {
 }
 
 impl Config {
-    /// Everything that is listened on: what `listen` has, then the tables.
+    /// All listeners: the addresses of `listen`, then the tables.
     pub(crate) fn listeners(&self) -> Vec<Listener> {
         self.listeners_that_share(false)
     }
 
-    /// The same. `users`: where a listener has no password file of its own, its users are those that the cluster shares.
+    /// Like [`Config::listeners`]. With `users`, listeners without a password file use the users that the cluster shares.
     pub(crate) fn listeners_that_share(&self, users: bool) -> Vec<Listener> {
         let simple = self.listen.addresses().iter().map(|address| {
             let table = ListenerConfig { address: Some(address.clone()), ..ListenerConfig::default() };
@@ -300,7 +300,7 @@ impl Config {
         });
         let tables = self.listener.iter().filter_map(|table| Some(self.resolve(table, table.address.as_ref()?, users)));
         let mut listeners: Vec<Listener> = simple.chain(tables).collect();
-        // Where the kernel chooses the port, several addresses are written alike.
+        // If the kernel chooses the port, several addresses have the same text.
         for at in 1..listeners.len() {
             let like = |listener: &&Listener| listener.address == listeners[at].address;
             let before = listeners[..at].iter().filter(like).count();
@@ -312,7 +312,7 @@ impl Config {
         listeners
     }
 
-    /// The tables, with what the listeners are called.
+    /// The tables, each with the name of its listener.
     pub(super) fn tables(&self) -> impl Iterator<Item = (&ListenerConfig, String)> {
         let named = |table: &ListenerConfig| {
             let address = table.address.as_ref()?;
@@ -352,7 +352,7 @@ impl Config {
         }
     }
 
-    /// Adds what is wrong with all listeners together.
+    /// Adds errors that concern several listeners or keys.
     pub(super) fn check_listeners(&self, errors: &mut Vec<ConfigError>) {
         let listeners = self.listeners();
         let mut wrong =
@@ -362,7 +362,7 @@ impl Config {
             wrong(ErrorCode::OutOfRange, "listen", message);
         }
         if listeners.len() > LISTENERS_MAX {
-            let message = format!("there are {} listeners; {LISTENERS_MAX} are the most", listeners.len());
+            let message = format!("there are {} listeners; the maximum is {LISTENERS_MAX}", listeners.len());
             wrong(ErrorCode::OutOfRange, "listener", message);
         }
         for (at, listener) in listeners.iter().enumerate() {
@@ -371,7 +371,7 @@ impl Config {
                 let message = format!("{} is listed twice; keep one of them", listener.address.place);
                 wrong(ErrorCode::OutOfRange, "listener", message);
             } else if before.iter().any(|other| other.name == listener.name) {
-                let message = format!("two are called \"{listener}\"; give each a `name` of its own");
+                let message = format!("two listeners have the name \"{listener}\"; give each its own `name`");
                 wrong(ErrorCode::OutOfRange, "listener", message);
             }
         }
@@ -380,18 +380,18 @@ impl Config {
             listeners.iter().filter(|listener| !self.cluster.has_servers() && !listener.accepts_any_client())
         {
             let otherwise = match listener.proxies {
-                Some(_) => "; or set auth.anonymous to false, where its proxies name the holders of certificates",
+                Some(_) => "; or set auth.anonymous = false, if its proxies pass on client certificates",
                 None => "",
             };
             let message = format!(
-                "nobody can come in by {listener}: set auth.password_file, or tls.client_certificates where it speaks TLS; or set \
-                 auth.anonymous to true, to let in everybody who can reach it{otherwise}"
+                "no client can authenticate on {listener}: set auth.password_file, or tls.client_certificates if it uses TLS; or set \
+                 auth.anonymous = true to accept everybody who can reach it{otherwise}"
             );
             wrong(ErrorCode::Missing, "auth.anonymous", message);
         }
         for listener in listeners.iter().filter(|listener| listener.proxies.is_some()) {
             if listener.address.socket().is_none() {
-                let message = format!("{listener} is a Unix socket, to which no proxy.trusted belongs");
+                let message = format!("{listener} is a Unix socket; proxy.trusted cannot be set for it");
                 wrong(ErrorCode::OutOfRange, "listener", message);
             }
         }
@@ -401,7 +401,7 @@ impl Config {
                 [("proxy.require_tls", tls), ("proxy.require_certificate", certificate)].iter().filter(|key| key.1)
             {
                 let message = format!(
-                    "{listener} has {key} and no proxy.trusted: name the addresses of its proxies there, or leave {key} out"
+                    "{listener} has {key} but no proxy.trusted: set proxy.trusted to the addresses of its proxies, or remove {key}"
                 );
                 wrong(ErrorCode::Missing, "listener", message);
             }
@@ -410,11 +410,11 @@ impl Config {
             let (certificates, keys) = (listener.tls.certificate.len(), listener.tls.key.len());
             if certificates == 0 {
                 let message =
-                    format!("{listener} needs tls.certificate and tls.key; `tautwire cert` makes some to try");
+                    format!("{listener} needs tls.certificate and tls.key; `tautwire cert` creates a test certificate");
                 wrong(ErrorCode::Missing, "listen", message);
             } else if certificates != keys {
                 let message = format!(
-                    "{listener} has {keys} files, and tls.certificate {certificates}: there is one key for each"
+                    "{keys} keys for {certificates} certificates of {listener}: set one key for each certificate"
                 );
                 wrong(ErrorCode::Missing, "tls.key", message);
             }
@@ -423,7 +423,7 @@ impl Config {
 }
 
 impl ListenerConfig {
-    /// Paths as absolute ones: those that are not are looked for in `folder`.
+    /// Makes paths absolute; relative ones are relative to `folder`.
     pub(super) fn make_paths_absolute(&mut self, folder: &Path) {
         for file in [&mut self.auth.password_file, &mut self.acl.file].into_iter().flatten() {
             file.relative_to(folder);
@@ -436,7 +436,7 @@ impl ListenerConfig {
 }
 
 impl ListenerAuth {
-    /// What holds for the listener, where `all` holds for those that say nothing.
+    /// The settings of the listener, with `all` as the default.
     fn over(&self, all: &AuthConfig) -> AuthConfig {
         let common_rules =
             || if self.certificate.is_none() { all.certificate_rules.clone() } else { Default::default() };
@@ -452,7 +452,7 @@ impl ListenerAuth {
 }
 
 impl ListenerTls {
-    /// What holds for the listener, where `all` holds for those that say nothing.
+    /// The settings of the listener, with `all` as the default.
     fn over(&self, all: &TlsConfig) -> TlsConfig {
         let own = self.clone();
         TlsConfig {

@@ -1,4 +1,4 @@
-//! The configuration as text: a TOML file with comments, and the reference page.
+//! The configuration as text: a commented TOML file and the reference page.
 
 use std::fmt::Write as _;
 

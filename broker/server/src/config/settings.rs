@@ -1,4 +1,4 @@
-//! Every key of the configuration: its meaning, type, default, range and unit, said once.
+//! Every key of the configuration, with its meaning, type, default, range and unit.
 
 use tautwire_engine::{ProtocolVersions, SlowConsumer};
 use tautwire_identity::Unreachable;
