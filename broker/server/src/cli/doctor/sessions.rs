@@ -1,4 +1,4 @@
-//! Sessions of the running broker for which messages wait that nobody fetches.
+//! Checks for neglected sessions of the running broker.
 
 use super::super::contract::http::Admin;
 use super::super::data::grouped::{grouped, grouped_count};
@@ -7,10 +7,10 @@ use crate::config::Config;
 use crate::json::{self, Value};
 use crate::time::UtcTime;
 
-/// Sessions that are named.
+/// Maximum number of listed sessions.
 const NAMED_MAX: usize = 5;
 
-/// What the broker of this configuration says of its sessions; `None` where it does not run here, or its admin API is off or not to be read.
+/// Checks the sessions of the broker with this configuration; `None` if it does not run here, or its admin API is off or inaccessible.
 pub(super) fn neglected_sessions(config: &Config) -> Option<CheckResult> {
     let address = config.admin.listen.0?;
     let token_file = config.admin.token_file.get()?;
@@ -44,7 +44,7 @@ fn check_result(answer: &Value) -> CheckResult {
         more => format!(", and {} more", grouped(more)),
     };
     let sessions = if matched == 1 { "session is" } else { "sessions are" };
-    let text = format!("{} {sessions} neglected: messages wait for {}{more}", grouped(matched), named.join(", "));
+    let text = format!("{} {sessions} neglected: messages are queued for {}{more}", grouped(matched), named.join(", "));
     CheckResult::warning("sessions", text, "let the clients connect, or run: tautwire sessions delete CLIENT")
 }
 
@@ -59,7 +59,7 @@ mod tests {
         let one = "{\"client_id\":\"a\",\"queued_messages\":12345,\"left_ms\":1700000000000}";
         assert_eq!(
             finding(&format!("{{\"matched\":3,\"clients\":[{one}]}}")).text,
-            "3 sessions are neglected: messages wait for \"a\" (12,345 messages, offline since 2023-11-14T22:13:20Z), and 2 more"
+            "3 sessions are neglected: messages are queued for \"a\" (12,345 messages, offline since 2023-11-14T22:13:20Z), and 2 more"
         );
     }
 }
