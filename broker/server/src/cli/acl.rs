@@ -97,7 +97,7 @@ fn check(parser: lexopt::Parser) -> Result<ExitCode, CommandExit> {
     while let Some(argument) = arguments.next()? {
         match argument {
             Argument::Option("file") => file = arguments.os_string()?.into(),
-            Argument::Option(_) => return Err(arguments.failure("is not understood here")),
+            Argument::Option(_) => return Err(arguments.failure("is not supported by this command")),
             Argument::Positional(text) => {
                 return Err(arguments.command_failure(&format!("unexpected argument \"{text}\"")));
             }
@@ -135,7 +135,7 @@ fn explain(parser: lexopt::Parser) -> Result<ExitCode, CommandExit> {
                 qos = arguments.choice(&[("0", QoS::AtMostOnce), ("1", QoS::AtLeastOnce), ("2", QoS::ExactlyOnce)])?;
             }
             Argument::Option("retain") => retain = true,
-            Argument::Option(_) => return Err(arguments.failure("is not understood here")),
+            Argument::Option(_) => return Err(arguments.failure("is not supported by this command")),
             Argument::Positional(word) => words.push(word),
         }
     }

@@ -84,7 +84,7 @@ pub(super) fn run(parser: lexopt::Parser) -> Result<ExitCode, CommandExit> {
             Argument::Option("ca-days") => request.authority_days = days(&mut arguments, 1)?,
             Argument::Option("revoke") => request.revoke.push(arguments.os_string()?.into()),
             Argument::Option("force") => request.existing = ExistingFiles::Replace,
-            Argument::Option(_) => return Err(arguments.failure("is not understood here")),
+            Argument::Option(_) => return Err(arguments.failure("is not supported by this command")),
             Argument::Positional(text) => {
                 let name = ServerName::parse(&text).map_err(|why| arguments.command_failure(&why))?;
                 request.names.push(name);

@@ -89,7 +89,7 @@ fn ask(command: &'static Command, parser: lexopt::Parser, method: &str, path: &s
             Argument::Option("admin") => url = Some(arguments.string()?),
             Argument::Option("token-file") => token_file = Some(PathBuf::from(arguments.os_string()?)),
             Argument::Option("ca") => ca = Some(PathBuf::from(arguments.os_string()?)),
-            Argument::Option(_) => return Err(arguments.failure("is not understood here")),
+            Argument::Option(_) => return Err(arguments.failure("is not supported by this command")),
             Argument::Positional(text) => {
                 return Err(arguments.command_failure(&format!("unexpected argument \"{text}\"")));
             }

@@ -36,7 +36,7 @@ pub(super) fn run(parser: lexopt::Parser) -> Result<ExitCode, CommandExit> {
             Argument::Option("topic") => topic = Some(arguments.string()?),
             Argument::Option("json") => json = true,
             Argument::Option(option) if client.take(option, &mut arguments)? => {}
-            Argument::Option(_) => return Err(arguments.failure("is not understood here")),
+            Argument::Option(_) => return Err(arguments.failure("is not supported by this command")),
             Argument::Positional(text) => {
                 if name.replace(text).is_some() {
                     return Err(arguments.command_failure("only one contract can be named"));

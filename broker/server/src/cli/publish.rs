@@ -169,7 +169,7 @@ fn parse(arguments: &mut Arguments) -> Result<Options, CommandExit> {
                 client.add(context, property, arguments)?;
             }
             _ if client.take(name, arguments)? => {}
-            _ => return Err(arguments.failure("is not understood here")),
+            _ => return Err(arguments.failure("is not supported by this command")),
         }
     }
     let mut positional = positional.into_iter();
@@ -598,7 +598,7 @@ mod tests {
         for option in COMMAND.groups.iter().flat_map(|group| group.options) {
             let name = format!("--{}", option.name);
             let result = parsed(&[&name, "publish", "topic-alias", "1"]);
-            assert!(!result.as_ref().is_err_and(|text| text.contains("not understood")), "{name}");
+            assert!(!result.as_ref().is_err_and(|text| text.contains("not supported by this command")), "{name}");
         }
     }
 }

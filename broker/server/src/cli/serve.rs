@@ -134,7 +134,7 @@ pub(super) fn source_of(
                 }
             }
             Argument::Option(name) if take(name) => {}
-            Argument::Option(_) => return Err(arguments.failure("is not understood here")),
+            Argument::Option(_) => return Err(arguments.failure("is not supported by this command")),
             Argument::Positional(text) => {
                 return Err(arguments.command_failure(&format!("unexpected argument \"{text}\"")));
             }
@@ -205,7 +205,7 @@ mod tests {
         for option in CONFIG_OPTIONS {
             let name = format!("--{}", option.name);
             let result = config(&[&name, "1"]);
-            assert!(!result.as_ref().is_err_and(|text| text.contains("not understood")), "{name}: {result:?}");
+            assert!(!result.as_ref().is_err_and(|text| text.contains("not supported by this command")), "{name}: {result:?}");
         }
     }
 }

@@ -185,7 +185,7 @@ fn parse(arguments: &mut Arguments) -> Result<Options, CommandExit> {
             "decode" => options.decode = true,
             "no-newline" => options.newline = false,
             _ if options.client.take(name, arguments)? => {}
-            _ => return Err(arguments.failure("is not understood here")),
+            _ => return Err(arguments.failure("is not supported by this command")),
         }
     }
     check(&options, arguments)?;
@@ -580,7 +580,7 @@ mod tests {
         for option in COMMAND.groups.iter().flat_map(|group| group.options) {
             let name = format!("--{}", option.name);
             let result = parsed(&[&name, "subscribe", "user-property", "1"]);
-            assert!(!result.as_ref().is_err_and(|text| text.contains("not understood")), "{name}");
+            assert!(!result.as_ref().is_err_and(|text| text.contains("not supported by this command")), "{name}");
         }
     }
 }

@@ -115,7 +115,7 @@ impl TokenArguments {
                     }
                     given.expires_unix_s = Some(end(name, arguments)?);
                 }
-                Argument::Option(_) => return Err(arguments.failure("is not understood here")),
+                Argument::Option(_) => return Err(arguments.failure("is not supported by this command")),
                 Argument::Positional(name) => given.names.push(name),
             }
         }

@@ -59,7 +59,7 @@ pub(super) fn run_man(parser: lexopt::Parser) -> Result<ExitCode, CommandExit> {
     Ok(Exit::Success.into())
 }
 
-/// Reads the read_argument argument of a command without options.
+/// Reads the single argument of a command without options.
 fn read_argument(arguments: &mut Arguments) -> Result<Option<String>, CommandExit> {
     let mut given = None;
     while let Some(argument) = arguments.next()? {
