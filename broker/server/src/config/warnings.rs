@@ -67,7 +67,7 @@ impl Config {
                     format!(
                         "{listener} accepts unencrypted passwords from the network: anyone on the path can read them"
                     ),
-                    "use mqtts:// in its address, and set tls.certificate and tls.key".to_owned(),
+                    "write mqtts:// in its address, and set tls.certificate and tls.key".to_owned(),
                 );
             }
         }

@@ -28,7 +28,7 @@ const STATE: &str =
     "{\"type\": \"object\", \"properties\": {\"on\": {\"type\": \"boolean\"}}, \"required\": [\"on\"]}\n";
 const TOKEN: &str = "a-token-for-tests-0123456789";
 
-/// A folder of one's own, removed when this is dropped.
+/// A temporary folder, removed when this is dropped.
 pub(crate) struct Folder(PathBuf);
 
 impl Folder {
@@ -63,7 +63,7 @@ impl Drop for Folder {
     }
 }
 
-/// A broker with these contracts and the admin API; and the folder of its token.
+/// A broker with these contracts and the admin API, and the folder with its token.
 fn broker(contracts: &Folder) -> (Broker, Folder) {
     let secrets = Folder::new(&[("token", TOKEN)]);
     let path = format!("contracts.path={}", contracts.path(""));
@@ -78,14 +78,14 @@ fn contract(arguments: &[&str]) -> Ended {
 #[test]
 fn contract_check_reports_all_errors_with_file_line_and_column() {
     let folder = Folder::contracts();
-    assert_eq!(contract(&["check", "--path", &folder.path("")]).expect(0).text(), "2 contracts are right\n");
+    assert_eq!(contract(&["check", "--path", &folder.path("")]).expect(0).text(), "2 contracts are valid\n");
     folder.write("reading.proto", READING.replace("double", "doubel").as_bytes());
     folder.write("contracts.toml", MANIFEST.replace("state.json", "gone.json").as_bytes());
     let wrong = contract(&["check", "--path", &folder.path("")]).expect(1);
     for expected in ["reading.proto:5:3: ", "contracts.toml:14:10: there is no file gone.json"] {
         assert!(wrong.stderr.contains(expected), "{}", wrong.stderr);
     }
-    // The configuration is not right either, then.
+    // Then the configuration is invalid, too.
     let set = format!("contracts.path={}", folder.path(""));
     let wrong = run(&["config", "check", "--set", &set]).expect(1);
     assert!(wrong.stderr.contains("reading.proto:5:3: "), "{}", wrong.stderr);
@@ -157,7 +157,7 @@ fn payloads_are_tried_without_a_broker_or_by_what_it_has() {
         assert!(said.contains(&format!("{bad}: celsius: expected ")), "{said}");
         let said = test(&[&["--format", "json"], &topic[..], &[&good]].concat()).expect(3).text();
         assert!(said.contains("[malformed]"), "{said}");
-        assert!(test(&["reading", &good]).expect(1).stderr.contains("say with --topic"));
+        assert!(test(&["reading", &good]).expect(1).stderr.contains("use --topic"));
         let other = test(&["--topic", "elsewhere", "reading", &good]).expect(1);
         assert!(other.stderr.contains("the contract is for sensors/{device_id}/reading"), "{}", other.stderr);
     }
@@ -231,9 +231,9 @@ fn contracts_are_added_to_a_folder_from_nothing() {
     assert!(add("third", "second/a").expect(1).stderr.contains("[contract_overlap]"));
     assert!(add("third", "a/#/b").expect(1).stderr.contains("contracts.toml:18:10: topics: "));
     work.write("state.json", b"{}");
-    assert!(add("third", "third").expect(1).stderr.contains("is there already, with another content"));
+    assert!(add("third", "third").expect(1).stderr.contains("already exists with different content"));
     assert_eq!(fs::read_to_string(work.0.join("contracts/contracts.toml")).expect("reads"), before);
-    assert_eq!(contract(&["check", "--path", &path]).expect(0).text(), "2 contracts are right\n");
+    assert_eq!(contract(&["check", "--path", &path]).expect(0).text(), "2 contracts are valid\n");
 }
 
 #[test]
@@ -246,8 +246,8 @@ fn contracts_are_added_to_a_running_broker() {
     let admin = ["--admin", broker.admin(), "--token-file", &token];
     let options = ["--topics", "new/{ok}", "--format", "protobuf", "--schema", &schema, "--tie", "ok=ok", "new"];
     let add = || contract(&[&["add"], &admin[..], &options].concat());
-    assert_eq!(add().expect(0).text(), "the contract new is added\n");
-    assert_eq!(add().expect(0).text(), "the contract new is replaced\n");
+    assert_eq!(add().expect(0).text(), "contract new added\n");
+    assert_eq!(add().expect(0).text(), "contract new replaced\n");
     fs::write(&schema, "syntax = \"proto3\";\nmessage New {\n  boole ok = 1;\n}\n").expect("writes");
     assert!(add().expect(3).stderr.starts_with("tautwire: new.proto:3:3: "));
     assert!(broker.discover(&["new"]).expect(0).text().contains("bool ok = 1;"));
@@ -279,7 +279,7 @@ fn json_is_published_as_the_contract_wants_it() {
         let ended = broker.publish(&["--json", json, topic]).expect(code);
         assert!(ended.stderr.contains(expected), "{}", ended.stderr);
     };
-    refused(r#"{"celsius": "warm"}"#, "sensors/7/reading", 3, "breaks the contract reading: celsius: expected");
+    refused(r#"{"celsius": "warm"}"#, "sensors/7/reading", 3, "violates the contract reading: celsius: expected");
     refused(r#"{"deviceId": "8"}"#, "sensors/7/reading", 3, "[topic_tie]");
     refused(r#"{"on": 1}"#, "state/lamp", 3, "on: expected");
     refused("{", "state/lamp", 3, "[malformed]");
@@ -298,7 +298,7 @@ fn everything_is_printed_as_json_whatever_was_published() {
         broker.publish(&["-q", "1", "-m", r#"{"deviceId":"9"}"#, "sensors/9/reading"]).expect(0);
         broker.publish_with_input(&["-q", "1", "-s", "state/lamp"], b"\x81\xa2on\xc3").expect(0);
         broker.publish_with_input(&["-q", "1", "-s", "state/broken"], b"\xc1").expect(0);
-        subscriber.wait_for("\"state/broken\" breaks the contract state");
+        subscriber.wait_for("\"state/broken\" violates the contract state");
         broker.publish(&["-q", "1", "free", "[1]"]).expect(0);
         broker.publish(&["-q", "1", "free", "text"]).expect(0);
         subscriber.wait_for("\"free\" is not JSON, and no contract covers the topic");
