@@ -151,12 +151,12 @@ fn payloads_are_tried_without_a_broker_or_by_what_it_has() {
     for source in [&["--path", &path][..], &["--admin", broker.admin(), "--token-file", &token]] {
         let test = |arguments: &[&str]| contract(&[&["test"], source, arguments].concat());
         let topic = ["--topic", "sensors/7/reading", "reading"];
-        let said = test(&[&topic[..], &[&good, &json]].concat()).expect(0).text();
-        assert_eq!(said, format!("{good}: ok (protobuf)\n{json}: ok (json)\n"));
-        let said = test(&[&topic[..], &[&good, &bad]].concat()).expect(3).text();
-        assert!(said.contains(&format!("{bad}: celsius: expected ")), "{said}");
-        let said = test(&[&["--format", "json"], &topic[..], &[&good]].concat()).expect(3).text();
-        assert!(said.contains("[malformed]"), "{said}");
+        let stdout_text = test(&[&topic[..], &[&good, &json]].concat()).expect(0).text();
+        assert_eq!(stdout_text, format!("{good}: ok (protobuf)\n{json}: ok (json)\n"));
+        let stdout_text = test(&[&topic[..], &[&good, &bad]].concat()).expect(3).text();
+        assert!(stdout_text.contains(&format!("{bad}: celsius: expected ")), "{stdout_text}");
+        let stdout_text = test(&[&["--format", "json"], &topic[..], &[&good]].concat()).expect(3).text();
+        assert!(stdout_text.contains("[malformed]"), "{stdout_text}");
         assert!(test(&["reading", &good]).expect(1).stderr.contains("use --topic"));
         let other = test(&["--topic", "elsewhere", "reading", &good]).expect(1);
         assert!(other.stderr.contains("the contract is for sensors/{device_id}/reading"), "{}", other.stderr);
@@ -182,8 +182,8 @@ fn a_change_is_judged_field_by_field_and_by_exit_code() {
         (changed(MANIFEST, READING, &stricter), 5, "forward\n"),
         (changed(MANIFEST, &number, STATE), 6, "breaking\n"),
     ] {
-        let said = contract(&["diff", &old.path(""), &new.path("")]).expect(code).text();
-        assert!(said.ends_with(expected), "{said}");
+        let stdout_text = contract(&["diff", &old.path(""), &new.path("")]).expect(code).text();
+        assert!(stdout_text.ends_with(expected), "{stdout_text}");
         let json = contract(&["diff", "--json", &old.path(""), &new.path("")]).expect(code).text();
         let verdict = expected.trim_end().rsplit('\n').next().unwrap_or_default();
         assert!(json.starts_with(&format!("{{\"verdict\":\"{verdict}\",\"differences\":[")), "{json}");
@@ -268,12 +268,12 @@ fn json_is_published_as_the_contract_wants_it() {
         let json = r#"{"deviceId": "7", "celsius": 21.5}"#;
         broker.publish(&["-V", version, "-q", "1", "--json", json, "sensors/7/reading"]).expect(0);
         broker.publish(&["-V", version, "--json", r#"{"on": true}"#, "state/lamp"]).expect(0);
-        let said = subscriber.end().expect(0).text();
+        let stdout_text = subscriber.end().expect(0).text();
         let of = |content_type| if version == "5" { content_type } else { "" };
         let (protobuf, messagepack) = (of("application/x-protobuf"), of("application/msgpack"));
         let expected =
             format!("sensors/7/reading 0a0137110000000000803540 {protobuf}\nstate/lamp 81a26f6ec3 {messagepack}\n");
-        assert_eq!(said, expected);
+        assert_eq!(stdout_text, expected);
     }
     let refused = |json: &str, topic: &str, code: i32, expected: &str| {
         let ended = broker.publish(&["--json", json, topic]).expect(code);
@@ -302,15 +302,15 @@ fn everything_is_printed_as_json_whatever_was_published() {
         broker.publish(&["-q", "1", "free", "[1]"]).expect(0);
         broker.publish(&["-q", "1", "free", "text"]).expect(0);
         subscriber.wait_for("\"free\" is not JSON, and no contract covers the topic");
-        // A contract that comes while it runs.
+        // A contract that is added while it runs.
         let schema = folder.path("state.json");
         let options = ["--topics", "new", "--format", "messagepack", "--schema", &schema, "new"];
         let admin = ["--admin", broker.admin(), "--token-file", &token];
         contract(&[&["add"], &admin[..], &options].concat()).expect(0);
         broker.publish(&["-q", "1", "--json", r#"{"on":true}"#, "new"]).expect(0);
-        let said = subscriber.end().expect(0).text();
+        let stdout_text = subscriber.end().expect(0).text();
         assert_eq!(
-            said,
+            stdout_text,
             "state/kept {\"on\":false}\nsensors/7/reading {\"deviceId\":\"7\"}\nsensors/9/reading {\"deviceId\":\"9\"}\n\
              state/lamp {\"on\":true}\nfree [1]\nnew {\"on\":true}\n",
             "{version}"
@@ -318,7 +318,7 @@ fn everything_is_printed_as_json_whatever_was_published() {
     }
 }
 
-/// What the page says can be pasted, and comes to what the page says.
+/// The commands of the page can be pasted and print the output on the page.
 #[test]
 fn the_first_example_of_the_documentation_runs_as_pasted() {
     let page =
@@ -337,19 +337,19 @@ fn the_first_example_of_the_documentation_runs_as_pasted() {
     let setup = block("sh", 1);
     let (setup, serve) = setup.trim_end().rsplit_once('\n').expect("several lines");
     assert_eq!(serve, "bin/tautwire serve --set contracts.path=contracts");
-    assert_eq!(shell(&setup.replace("bin/tautwire", program)), "1 contract is right\n");
+    assert_eq!(shell(&setup.replace("bin/tautwire", program)), "1 contract is valid\n");
 
     let broker = Broker::with(&[&format!("contracts.path={}", work.path("contracts"))]);
     let publishing = format!("{program} pub -h 127.0.0.1 -p {}", broker.port());
-    let said: String =
+    let stdout_text: String =
         block("sh", 2).lines().map(|line| shell(&line.replace("bin/tautwire pub", &publishing))).collect();
-    assert_eq!(said, block("text", 1));
+    assert_eq!(stdout_text, block("text", 1));
 }
 
 #[test]
 fn the_contracts_of_the_examples_hold_what_they_say() {
     let examples = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/contracts");
-    assert_eq!(contract(&["check", "--path", examples]).expect(0).text(), "3 contracts are right\n");
+    assert_eq!(contract(&["check", "--path", examples]).expect(0).text(), "3 contracts are valid\n");
     let broker = Broker::with(&[&format!("contracts.path={examples}")]);
     let subscriber = broker.subscribe(&["--decode", "-v", "-q", "1", "-C", "3", "#"]);
     let reading = r#"{"deviceId":"7","measuredAt":"2026-05-01T12:00:00Z","celsius":21.5,"batteryPercent":80}"#;

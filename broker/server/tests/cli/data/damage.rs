@@ -147,7 +147,7 @@ fn of_a_damaged_snapshot_the_rest_is_served() {
     expect_clean_check(&world);
 }
 
-/// The name of the last segment with frames, and where its last frame begins.
+/// The name of the last segment with frames, and the offset of its last frame.
 fn last_frame(world: &World) -> (String, u64) {
     let (name, bytes) =
         world.files().into_iter().filter(|(name, _)| name.starts_with("segment-")).max().expect("is there");
@@ -155,7 +155,7 @@ fn last_frame(world: &World) -> (String, u64) {
     (name, last.expect("there are frames") as u64)
 }
 
-/// Nobody can tell whether it was acknowledged, and nothing says that it was not.
+/// The write may or may not have been acknowledged.
 #[test]
 fn a_torn_tail_is_reported_and_truncated() {
     let world = World::written(SEVEN_BYTES);
@@ -177,7 +177,7 @@ fn a_torn_tail_is_reported_and_truncated() {
     assert!(log.contains("if the disk has damaged it since, it may have been acknowledged"), "{log}");
 }
 
-/// The broker had been idle when it was killed, so the last frame is no write that was interrupted.
+/// The broker was idle when it was killed, so the last frame is not an interrupted write.
 #[test]
 fn damage_to_the_last_frame_of_a_killed_broker_is_reported() {
     let world = World::sealed(SEVEN_BYTES);

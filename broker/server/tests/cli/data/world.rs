@@ -141,7 +141,7 @@ impl World {
 
     /// Starts a broker on the directory.
     pub(crate) fn serve(&self, options: &[&str]) -> Broker {
-        Broker::told(options, &[&self.setting()])
+        Broker::with_options(options, &[&self.setting()])
     }
 
     /// Starts a broker that must not start.
