@@ -21,11 +21,7 @@ impl fmt::Display for ReadError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             ReadError::Read(error) if error.kind() == io::ErrorKind::PermissionDenied => {
-                write!(
-                    f,
-                    "cannot be read: {error}; give user ID {} read access",
-                    rustix::process::geteuid().as_raw()
-                )
+                write!(f, "cannot be read: {error}; give user ID {} read access", rustix::process::geteuid().as_raw())
             }
             ReadError::Read(error) => write!(f, "cannot be read: {error}"),
             ReadError::TooLarge(bytes_max) => write!(f, "is larger than the maximum of {bytes_max} bytes"),

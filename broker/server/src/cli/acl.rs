@@ -45,12 +45,7 @@ pub(crate) static EXPLAIN: Command = Command {
         OptionGroup {
             title: "Client",
             options: &[
-                value(
-                    None,
-                    "user",
-                    "NAME",
-                    "The authenticated user. Default: none, an anonymous client.",
-                ),
+                value(None, "user", "NAME", "The authenticated user. Default: none, an anonymous client."),
                 value(None, "listener", "NAME", "The listener that it connects to. Default: mqtt."),
                 value(None, "claim", "NAME=VALUE", "A claim of its token or certificate. May be repeated."),
                 value(None, "role", "NAME", "A role from authentication. May be repeated."),
@@ -110,7 +105,8 @@ fn check(parser: lexopt::Parser) -> Result<ExitCode, CommandExit> {
     }
     let (rules, roles, users) = (policy.rule_count(), policy.role_count(), policy.user_count());
     let (rules, roles, users) = (counted(rules, "rule"), counted(roles, "role"), counted(users, "user"));
-    let warning_count = if warnings.is_empty() { String::new() } else { format!(", {}", counted(warnings.len(), "warning")) };
+    let warning_count =
+        if warnings.is_empty() { String::new() } else { format!(", {}", counted(warnings.len(), "warning")) };
     Ok(print(&format!("the rules are valid: {rules} in {roles}, {users}{warning_count}\n")))
 }
 

@@ -325,10 +325,7 @@ pub(super) mod tests {
     #[test]
     fn an_unknown_option_is_named_with_the_nearest() {
         let failure = arguments(&DEMO, &["--retian"]).next().expect_err("refused");
-        assert_eq!(
-            message(failure),
-            "unknown option --retian; did you mean --retain?\nTry `tautwire demo --help`."
-        );
+        assert_eq!(message(failure), "unknown option --retian; did you mean --retain?\nTry `tautwire demo --help`.");
         let failure = arguments(&DEMO, &["-z"]).next().expect_err("refused");
         assert_eq!(message(failure), "unknown option -z\nTry `tautwire demo --help`.");
     }

@@ -35,7 +35,12 @@ pub(super) const CONNECTION_OPTIONS: &[OptionSpec] = &[
     ),
     value(Some('V'), "protocol-version", "VERSION", "5, 3.1.1 or 3.1. Default: 5."),
     value(Some('i'), "id", "ID", "The client identifier. Default: a random one."),
-    value(Some('I'), "id-prefix", "PREFIX", "A client identifier that consists of this prefix and the process identifier."),
+    value(
+        Some('I'),
+        "id-prefix",
+        "PREFIX",
+        "A client identifier that consists of this prefix and the process identifier.",
+    ),
     value(Some('u'), "user", "NAME", "The user name."),
     value(
         None,
@@ -59,7 +64,12 @@ pub(super) const CONNECTION_OPTIONS: &[OptionSpec] = &[
          Needs -i.",
     ),
     value(Some('x'), "session-expiry", "SECONDS", "Session expiry interval, or never."),
-    value(None, "connect-timeout", "SECONDS", "Timeout for connecting, including the response of the broker. Default: 10."),
+    value(
+        None,
+        "connect-timeout",
+        "SECONDS",
+        "Timeout for connecting, including the response of the broker. Default: 10.",
+    ),
     flag(Some('d'), "debug", "Print diagnostics to standard error."),
     flag(None, "quiet", "Print no error messages; use the exit code."),
 ];

@@ -47,7 +47,8 @@ pub(crate) static RELOAD: Command = Command {
     notes: &[ADMIN_NOTES],
 };
 
-const ADMIN_NOTES: &str = "Exit codes: 0 done; 1 invalid arguments; 2 no connection to the broker; 3 the new configuration has errors.";
+const ADMIN_NOTES: &str =
+    "Exit codes: 0 done; 1 invalid arguments; 2 no connection to the broker; 3 the new configuration has errors.";
 
 pub(super) fn run(arguments: Vec<OsString>) -> Result<ExitCode, CommandExit> {
     let mut arguments = arguments.into_iter();
@@ -101,10 +102,7 @@ fn ask(command: &'static Command, parser: lexopt::Parser, method: &str, path: &s
     let admin = Admin::open(&url, &file, ca.as_deref()).map_err(|error| arguments.command_failure(&error))?;
     let answer = admin.ask(method, path, "")?;
     let value = json::parse(&answer.body).map_err(|error| {
-        CommandExit::failure(
-            Exit::Connection,
-            format!("invalid response from the admin API: {}", error.message),
-        )
+        CommandExit::failure(Exit::Connection, format!("invalid response from the admin API: {}", error.message))
     })?;
     let texts = |name: &str| value.list(name).iter().filter_map(Value::as_text).map(str::to_owned).collect::<Vec<_>>();
     match answer.status {

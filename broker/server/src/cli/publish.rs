@@ -45,13 +45,13 @@ pub(crate) static COMMAND: Command = Command {
                 value(Some('q'), "qos", "QOS", "0, 1 or 2. Default: 0."),
                 flag(Some('r'), "retain", "Retain the message."),
                 value(None, "repeat", "N", "Publish the message N times."),
+                value(None, "repeat-delay", "SECONDS", "Delay between messages; may have a fraction. Default: 0."),
                 value(
-                    None,
-                    "repeat-delay",
-                    "SECONDS",
-                    "Delay between messages; may have a fraction. Default: 0.",
+                    Some('M'),
+                    "max-inflight",
+                    "N",
+                    "Maximum number of unacknowledged QoS 1 and 2 messages. Default: 100.",
                 ),
-                value(Some('M'), "max-inflight", "N", "Maximum number of unacknowledged QoS 1 and 2 messages. Default: 100."),
             ],
         },
         OptionGroup {
@@ -261,7 +261,10 @@ fn encoded(connect: &ConnectOptions, topic: &str, text: &str) -> Result<(Vec<u8>
         )
     })?;
     let violation_failure = |violation: Box<tautwire_contracts::Violation>| {
-        CommandExit::failure(Exit::Refused, format!("the message violates the contract {}: {violation}", contract.name()))
+        CommandExit::failure(
+            Exit::Refused,
+            format!("the message violates the contract {}: {violation}", contract.name()),
+        )
     };
     let format = contract.formats().first().copied().unwrap_or(Format::Json);
     let mut payload = Vec::new();

@@ -11,9 +11,9 @@ pub(super) fn advice(error: &Error) -> Option<String> {
             Some(format!("the access rules must allow this client to subscribe to every topic that {filter} matches"))
         }
         // The only code that MQTT 3.1.1 has for a refusal [MQTT-3.9.3-2].
-        ReasonCode::UnspecifiedError => {
-            Some(format!("the access rules may deny {filter}; MQTT 3.1.1 has no reason codes, use -V 5 to get the reason"))
-        }
+        ReasonCode::UnspecifiedError => Some(format!(
+            "the access rules may deny {filter}; MQTT 3.1.1 has no reason codes, use -V 5 to get the reason"
+        )),
         _ => None,
     }
 }

@@ -39,11 +39,7 @@ pub(super) const CONFIG_OPTIONS: &[OptionSpec] = &[
          ws://ADDRESS:PORT/PATH for WebSocket, mqtts:// or wss:// for the same over TLS, unix:/PATH for a Unix socket. \
          Port 0 lets the kernel choose. May be repeated.",
     ),
-    flag(
-        None,
-        "memory",
-        "Store nothing on disk: the same as --set data.path=\"\". Existing data stays unchanged.",
-    ),
+    flag(None, "memory", "Store nothing on disk: the same as --set data.path=\"\". Existing data stays unchanged."),
     value(
         None,
         "cluster",
@@ -205,7 +201,10 @@ mod tests {
         for option in CONFIG_OPTIONS {
             let name = format!("--{}", option.name);
             let result = config(&[&name, "1"]);
-            assert!(!result.as_ref().is_err_and(|text| text.contains("not supported by this command")), "{name}: {result:?}");
+            assert!(
+                !result.as_ref().is_err_and(|text| text.contains("not supported by this command")),
+                "{name}: {result:?}"
+            );
         }
     }
 }

@@ -53,12 +53,7 @@ pub(crate) static COMMAND: Command = Command {
                     "FILTER",
                     "Unsubscribe from this filter of an existing session. May be repeated.",
                 ),
-                value(
-                    None,
-                    "user-property",
-                    "NAME=VALUE",
-                    "A user property for SUBSCRIBE. May be repeated.",
-                ),
+                value(None, "user-property", "NAME=VALUE", "A user property for SUBSCRIBE. May be repeated."),
                 PROPERTY_OPTION,
             ],
         },

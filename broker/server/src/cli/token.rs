@@ -12,12 +12,8 @@ use crate::files;
 use crate::time::UtcTime;
 use crate::time::since_epoch;
 
-const FILE: OptionSpec = value(
-    Some('f'),
-    "file",
-    "FILE",
-    "The file of admin.tokens_file. Default: tokens.toml in the working directory.",
-);
+const FILE: OptionSpec =
+    value(Some('f'), "file", "FILE", "The file of admin.tokens_file. Default: tokens.toml in the working directory.");
 const NOTES: &str = "Exit codes: 0 done; 1 invalid arguments, file or token.";
 /// Prefix of tokens, by which secret scanners can find leaked ones.
 const PREFIX: &str = "tautwire_";
@@ -39,12 +35,7 @@ pub(crate) static ADD: Command = Command {
                  administer: everything.",
             ),
             flag(None, "payloads", "The token may see payloads."),
-            value(
-                None,
-                "expires",
-                "MOMENT",
-                "Expiry time, for example 2027-01-31T00:00:00Z. Default: never.",
-            ),
+            value(None, "expires", "MOMENT", "Expiry time, for example 2027-01-31T00:00:00Z. Default: never."),
             value(None, "days", "DAYS", "Expires after this many days."),
         ],
     }],
@@ -170,7 +161,8 @@ fn end(option: &str, arguments: &mut Arguments) -> Result<u64, CommandExit> {
 fn add(mut arguments: Arguments) -> Result<ExitCode, CommandExit> {
     let given = TokenArguments::read(&mut arguments)?;
     let name = given.name(&arguments)?;
-    let role = given.role.ok_or_else(|| arguments.command_failure("--role is required: read, operate or administer"))?;
+    let role =
+        given.role.ok_or_else(|| arguments.command_failure("--role is required: read, operate or administer"))?;
     let secret = generate_token().map_err(|why| CommandExit::failure(Exit::Usage, why))?;
     let text = format!("{PREFIX}{secret}");
     let token = NamedToken {

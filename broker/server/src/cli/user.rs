@@ -20,12 +20,8 @@ const FILE: OptionSpec = value(
     "FILE",
     "The password file. Default: auth.password_file of --config, or else the file users in the working directory.",
 );
-const CONFIG: OptionSpec = value(
-    None,
-    "config",
-    "FILE",
-    "The configuration of the broker, for auth.password_file and auth.password_cost.",
-);
+const CONFIG: OptionSpec =
+    value(None, "config", "FILE", "The configuration of the broker, for auth.password_file and auth.password_cost.");
 const PASSWORD_OPTIONS: &[OptionSpec] = &[
     FILE,
     CONFIG,

@@ -128,7 +128,11 @@ impl Setting for Algorithms {
     fn from_toml(value: &DeValue<'_>, range: Option<&RangeInclusive<u64>>) -> Result<Self, ValueError> {
         let named = |name: &str| {
             let wrong = || {
-                ValueError::Range(format!("\"{}\" is not a known algorithm; write a {}", name.escape_debug(), Self::accepts(range)))
+                ValueError::Range(format!(
+                    "\"{}\" is not a known algorithm; write a {}",
+                    name.escape_debug(),
+                    Self::accepts(range)
+                ))
             };
             Algorithm::named(name).ok_or_else(wrong)
         };
@@ -160,7 +164,11 @@ impl Setting for FailureRules {
             is_allowed.then_some(FailureRule { by, count, within_s, ban_s })
         };
         let wrong = |text: &str| {
-            ValueError::Range(format!("\"{}\" is not a ban rule; write a {}", text.escape_debug(), Self::accepts(range)))
+            ValueError::Range(format!(
+                "\"{}\" is not a ban rule; write a {}",
+                text.escape_debug(),
+                Self::accepts(range)
+            ))
         };
         let texts = texts::<Self>(value)?.into_iter().filter(|text| !text.is_empty());
         texts.map(|text| rule(text).ok_or_else(|| wrong(text))).collect::<Result<_, _>>().map(Self)
@@ -250,7 +258,8 @@ impl Listener {
         match self.auth.anonymous {
             // If certificates are optional, clients without one may connect.
             AnonymousClients::Auto => {
-                let is_certificate_optional = self.tls.client_certificates != tautwire_tls::ClientCertificates::Required;
+                let is_certificate_optional =
+                    self.tls.client_certificates != tautwire_tls::ClientCertificates::Required;
                 self.is_local_only()
                     && !self.identifies_at_connect()
                     && (is_certificate_optional || !self.identifies_by_certificate())

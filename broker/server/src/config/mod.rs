@@ -91,7 +91,8 @@ impl Config {
     pub(crate) fn admin_tls(&self) -> TlsConfig {
         let (admin, tls) = (&self.admin, &self.tls);
         let is_separate = admin.certificate.len() > 0 || admin.key.len() > 0;
-        let (certificate, key) = if is_separate { (&admin.certificate, &admin.key) } else { (&tls.certificate, &tls.key) };
+        let (certificate, key) =
+            if is_separate { (&admin.certificate, &admin.key) } else { (&tls.certificate, &tls.key) };
         TlsConfig {
             certificate: certificate.clone(),
             key: key.clone(),

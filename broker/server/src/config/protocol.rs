@@ -37,9 +37,7 @@ impl Setting for ProtocolVersions {
         };
         let versions = named.into_iter().map(version).collect::<Result<Vec<_>, _>>()?;
         if versions.is_empty() {
-            return Err(ValueError::Range(
-                "the list is empty, so no client could connect; remove the key".to_owned(),
-            ));
+            return Err(ValueError::Range("the list is empty, so no client could connect; remove the key".to_owned()));
         }
         Ok(versions.into_iter().collect())
     }
@@ -80,7 +78,10 @@ impl Setting for ClientIdPrefix {
             return Ok(ClientIdPrefix(prefix.into()));
         }
         let shown = prefix.escape_debug();
-        Err(ValueError::Range(format!("\"{shown}\" is not a valid client identifier prefix; write {}", Self::accepts(range))))
+        Err(ValueError::Range(format!(
+            "\"{shown}\" is not a valid client identifier prefix; write {}",
+            Self::accepts(range)
+        )))
     }
 
     fn to_toml(&self) -> String {

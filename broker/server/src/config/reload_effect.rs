@@ -336,11 +336,7 @@ mod tests {
         let named = || LISTENER_IMMEDIATE.iter().chain(LISTENER_NEW_CONNECTIONS);
         for key in listener::KEYS {
             let count = named().filter(|name| **name == key.name).count();
-            assert_eq!(
-                count, 1,
-                "list {} of [[listener]] exactly once in this file",
-                key.name
-            );
+            assert_eq!(count, 1, "list {} of [[listener]] exactly once in this file", key.name);
         }
         assert_eq!(named().count(), listener::KEYS.len(), "a listed key does not exist");
     }

@@ -52,9 +52,7 @@ impl Setting for Endpoint {
         let wrong = |why: &str| Err(ValueError::Range(why.to_owned()));
         let rest = url.strip_prefix("http://").or_else(|| url.strip_prefix("https://"));
         let Some(rest) = rest else {
-            return wrong(
-                "is not a valid URL; write it like \"http://127.0.0.1:4318\", with http:// or https://",
-            );
+            return wrong("is not a valid URL; write it like \"http://127.0.0.1:4318\", with http:// or https://");
         };
         let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();
         if authority.contains('@') {

@@ -345,7 +345,9 @@ fn proxied_clients_are_not_local() {
     assert!(open.listeners()[0].allows_anonymous());
     assert!(open.warnings().iter().any(|warning| warning.contains("is open to the network")), "{:?}", open.warnings());
     let certificates_only = by_proxy("auth.anonymous = false").expect("the proxy names holders of certificates");
-    assert!(!certificates_only.listeners()[0].allows_anonymous() && certificates_only.listeners()[0].accepts_certificates());
+    assert!(
+        !certificates_only.listeners()[0].allows_anonymous() && certificates_only.listeners()[0].accepts_certificates()
+    );
     let users = by_proxy("auth.password_file = \"users\"").expect("users are known");
     assert!(!users.listeners()[0].allows_anonymous() && !users.listeners()[0].allows_connected_anonymous());
     let nobody = one_error(by_proxy("auth.anonymous = false\nauth.certificate = \"nobody\""));

@@ -22,7 +22,8 @@ pub(crate) fn load(folder: &Path) -> Result<Catalogue, Vec<LoadError>> {
 
 /// Reads the manifest, the schemas and the managed contracts. Other files, and names that begin with a dot, are ignored.
 pub(crate) fn read(folder: &Path) -> Result<Files, Vec<LoadError>> {
-    let mut reader = FolderReader { limits: LoadLimits::default(), files: Files::new(), errors: Vec::new(), entries: 0 };
+    let mut reader =
+        FolderReader { limits: LoadLimits::default(), files: Files::new(), errors: Vec::new(), entries: 0 };
     reader.folder(folder, "", 0);
     if reader.errors.is_empty() { Ok(reader.files) } else { Err(reader.errors) }
 }

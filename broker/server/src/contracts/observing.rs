@@ -18,7 +18,9 @@ pub(crate) fn observing(catalogue: &Catalogue) -> Option<String> {
     };
     let written = names.iter().take(NAMES_MAX).copied().collect::<Vec<_>>().join(", ");
     let count = names.len();
-    Some(format!("{count} contracts only observe: payloads that violate them are counted and delivered: {written}{more}"))
+    Some(format!(
+        "{count} contracts only observe: payloads that violate them are counted and delivered: {written}{more}"
+    ))
 }
 
 /// Logs a warning about contracts that only observe.

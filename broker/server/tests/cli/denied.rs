@@ -40,8 +40,15 @@ fn a_denied_contract_request_is_reported() {
     // An acknowledgement of 3.1.1 has no reason code.
     for ended in each(&broker, "3.1.1") {
         let stderr_text = ended.expect(2).stderr;
-        assert!(stderr_text.contains("accepted the request on $SYS/contracts/request but did not respond"), "{stderr_text}");
-        assert!(stderr_text.contains("the access rules do not allow this client to publish there") && stderr_text.contains("-V 5"), "{stderr_text}");
+        assert!(
+            stderr_text.contains("accepted the request on $SYS/contracts/request but did not respond"),
+            "{stderr_text}"
+        );
+        assert!(
+            stderr_text.contains("the access rules do not allow this client to publish there")
+                && stderr_text.contains("-V 5"),
+            "{stderr_text}"
+        );
     }
 }
 
@@ -70,7 +77,11 @@ fn payloads_are_decoded_for_who_may_ask_and_not_subscribe_below_sys() {
         broker.publish(&["-V", version, "-q", "1", "--json", "{\"on\":true}", "state/lamp"]).expect(0);
         let ended = subscriber.end().expect(0);
         assert_eq!(ended.text(), "{\"on\":true}\n");
-        assert!(ended.stderr.contains("cannot subscribe to changes of the contracts: the server refused"), "{}", ended.stderr);
+        assert!(
+            ended.stderr.contains("cannot subscribe to changes of the contracts: the server refused"),
+            "{}",
+            ended.stderr
+        );
     }
 }
 
@@ -79,9 +90,15 @@ fn a_denied_topic_or_filter_is_named_with_what_must_be_allowed() {
     let (broker, _folder) = broker(r#"{ allow = ["publish", "subscribe"], topics = "state/#" }"#);
     let stderr_text = broker.subscribe_to_end(&["secret/#"]).expect(3).stderr;
     assert!(stderr_text.contains("secret/#: Not authorized (0x87)"), "{stderr_text}");
-    assert!(stderr_text.contains("must allow this client to subscribe to every topic that secret/# matches"), "{stderr_text}");
+    assert!(
+        stderr_text.contains("must allow this client to subscribe to every topic that secret/# matches"),
+        "{stderr_text}"
+    );
     let stderr_text = broker.subscribe_to_end(&["-V", "3.1.1", "secret/#"]).expect(3).stderr;
-    assert!(stderr_text.contains("the access rules may deny secret/#") && stderr_text.contains("-V 5"), "{stderr_text}");
+    assert!(
+        stderr_text.contains("the access rules may deny secret/#") && stderr_text.contains("-V 5"),
+        "{stderr_text}"
+    );
     let stderr_text = broker.publish(&["-q", "1", "secret/a", "x"]).expect(3).stderr;
     assert!(stderr_text.contains("must allow this client to publish to secret/a"), "{stderr_text}");
 }

@@ -136,7 +136,10 @@ fn options_of_listeners_that_are_one_for_all_here_are_noted() {
         [("log_type error\n", "error"), ("log_type error\nlog_type notice\n", "info"), ("log_type all\n", "debug")]
     {
         let (stdout_text, text) = import(&format!("{types}listener 1885 127.0.0.1\nallow_anonymous true\n"));
-        assert!(text.contains(&format!("level = \"{level}\"")) && !stdout_text.contains("log_type"), "{stdout_text}{text}");
+        assert!(
+            text.contains(&format!("level = \"{level}\"")) && !stdout_text.contains("log_type"),
+            "{stdout_text}{text}"
+        );
     }
     let (stdout_text, text) = import("allow_anonymous true\nlistener 1885\nsocket_domain ipv4\n");
     assert!(text.contains("mqtt://0.0.0.0:1885") && !stdout_text.contains("socket_domain"), "{stdout_text}{text}");
@@ -325,7 +328,8 @@ fn a_dry_run_prints_what_would_be_written() {
     );
     let conf = folder.write("mosquitto.conf", &text);
     let new = folder.path("new");
-    let stdout_text = run(&["import", "--dry-run", "--dir", &new, "--data", &folder.path("data"), &conf]).expect(0).text();
+    let stdout_text =
+        run(&["import", "--dry-run", "--dir", &new, "--data", &folder.path("data"), &conf]).expect(0).text();
     for expected in [
         &format!("would be written: {new}/tautwire.toml\n"),
         "  | address = \"mqtt://127.0.0.1:1885\"\n",

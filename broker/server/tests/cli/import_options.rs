@@ -233,8 +233,12 @@ fn each_option_is_translated_or_named_or_refused() {
         let ended = import(lines);
         let stdout_text = ended.text().replace("\n  | ", "\n");
         match outcome {
-            Written(part) => assert!(ended.code == Some(0) && stdout_text.contains(part), "{lines}: {stdout_text}{}", ended.stderr),
-            Named(part) => assert!(ended.code == Some(0) && stdout_text.contains(part), "{lines}: {stdout_text}{}", ended.stderr),
+            Written(part) => {
+                assert!(ended.code == Some(0) && stdout_text.contains(part), "{lines}: {stdout_text}{}", ended.stderr)
+            }
+            Named(part) => {
+                assert!(ended.code == Some(0) && stdout_text.contains(part), "{lines}: {stdout_text}{}", ended.stderr)
+            }
             Refused(part) => {
                 assert!(ended.code == Some(1) && ended.stderr.contains(part), "{lines}: {stdout_text}{}", ended.stderr);
                 assert!(ended.stderr.contains("nothing is written"), "{lines}: {}", ended.stderr);
@@ -249,7 +253,10 @@ fn each_option_is_translated_or_named_or_refused() {
     for line in BRIDGE_OPTIONS {
         for lines in [format!("connection one|{line}"), (*line).to_owned()] {
             let stdout_text = import(&lines).expect(0).text();
-            assert!(stdout_text.contains("bridges are not supported") && !stdout_text.contains("hunter2"), "{lines}: {stdout_text}");
+            assert!(
+                stdout_text.contains("bridges are not supported") && !stdout_text.contains("hunter2"),
+                "{lines}: {stdout_text}"
+            );
         }
         seen.extend(line.split(' ').next());
     }

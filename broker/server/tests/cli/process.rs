@@ -143,7 +143,11 @@ impl Process {
         let Some(stdout) = collect(self.stdout.take()) else {
             let _ = self.child.kill();
             let rest = collect(stderr).unwrap_or_default();
-            panic!("did not end within {END_TIMEOUT:?}; its standard error:\n{}{}", self.stderr_text, String::from_utf8_lossy(&rest));
+            panic!(
+                "did not end within {END_TIMEOUT:?}; its standard error:\n{}{}",
+                self.stderr_text,
+                String::from_utf8_lossy(&rest)
+            );
         };
         let rest = collect(stderr).expect("standard error ends with the process");
         let code = self.child.wait().expect("ends").code();

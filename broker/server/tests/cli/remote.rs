@@ -53,7 +53,9 @@ fn a_search_of_counters_that_finds_nothing_says_so() {
     let search = |text: &str| {
         run(&["stats", "show", "--search", text, "--admin", broker.admin(), "--token-file", &token]).expect(0)
     };
-    for (text, reason) in [("no_such_counter", "no metric has such a name"), ("violations_rejected", "all matching metrics are 0")] {
+    for (text, reason) in
+        [("no_such_counter", "no metric has such a name"), ("violations_rejected", "all matching metrics are 0")]
+    {
         let ended = search(text);
         assert_eq!(ended.text(), "");
         assert!(ended.stderr.contains(text) && ended.stderr.contains(reason), "{}", ended.stderr);

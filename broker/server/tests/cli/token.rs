@@ -47,8 +47,14 @@ fn what_cannot_be_done_is_said() {
     expect_error(&["add", "-f", file, "--role", "read"], "write the name of one token");
     expect_error(&["add", "-f", file, "--role", "read", "--expires", "2020-01-01T00:00:00Z", "b"], "a future time");
     expect_error(&["add", "-f", file, "--role", "read", "--days", "0", "b"], "at least 1");
-    expect_error(&["add", "-f", file, "--role", "read", "--days", "1", "--expires", "2999-01-01T00:00:00Z", "b"], "use one of them");
-    expect_error(&["add", "-f", wrong, "--role", "read", "b"], ":3: role: expected read, operate or administer [tokens_file]");
+    expect_error(
+        &["add", "-f", file, "--role", "read", "--days", "1", "--expires", "2999-01-01T00:00:00Z", "b"],
+        "use one of them",
+    );
+    expect_error(
+        &["add", "-f", wrong, "--role", "read", "b"],
+        ":3: role: expected read, operate or administer [tokens_file]",
+    );
     expect_error(&["list", "-f", wrong], ":3: role");
     expect_error(&["remove", "-f", file, "b"], "there is no token b");
     expect_error(&["remove", "-f", &folder.path("gone"), "b"], "cannot be changed");

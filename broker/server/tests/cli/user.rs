@@ -50,7 +50,11 @@ fn what_cannot_be_done_is_said() {
     expect_error(&["add", "-f", file, "alice"], b"", "no password came by standard input");
     expect_error(&["add", "-f", file, "alice"], b"\n", "a password has 1 to 65,535 bytes");
     expect_error(&["add", "-f", old, "bob"], b"x", "there is a user bob already");
-    expect_error(&["add", "-f", file, "--password", "hunter2", "alice"], b"", "can be read by every user of this machine");
+    expect_error(
+        &["add", "-f", file, "--password", "hunter2", "alice"],
+        b"",
+        "can be read by every user of this machine",
+    );
     expect_error(&["add", "-f", file], b"", "write the name of one user");
     expect_error(&["passwd", "-f", file, "alice"], b"x", "cannot be read");
     expect_error(&["passwd", "-f", old, "alice"], b"x", "there is no user alice [user_unknown]");

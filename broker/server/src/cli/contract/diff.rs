@@ -53,7 +53,9 @@ pub(super) fn run(parser: lexopt::Parser) -> Result<ExitCode, CommandExit> {
     let (old, new) = match (options.is_admin(), folders.as_slice()) {
         (true, [new]) => (options.source(&arguments)?.load()?, load(new)?),
         (false, [old, new]) => (load(old)?, load(new)?),
-        (true, _) => return Err(arguments.command_failure("write the folder to compare with the contracts of the broker")),
+        (true, _) => {
+            return Err(arguments.command_failure("write the folder to compare with the contracts of the broker"));
+        }
         (false, _) => return Err(arguments.command_failure("write two folders, the old one first")),
     };
     let differences = compare(&old, &new);

@@ -119,7 +119,10 @@ impl Admin {
     }
 
     fn no_http(&self) -> CommandExit {
-        CommandExit::failure(Exit::Connection, format!("{} does not speak HTTP, or closed the connection early", self.authority))
+        CommandExit::failure(
+            Exit::Connection,
+            format!("{} does not speak HTTP, or closed the connection early", self.authority),
+        )
     }
 
     pub(in crate::cli) fn ask(&self, method: &str, path: &str, body: &str) -> Result<Answer, CommandExit> {

@@ -69,7 +69,9 @@ impl SourceOptions {
                 Ok(Source::Admin(admin))
             }
             (None, Some(_), None) => Err(arguments.command_failure("--admin needs --token-file")),
-            (Some(_), Some(_), _) => Err(arguments.command_failure("--path and --admin exclude each other; use one of them")),
+            (Some(_), Some(_), _) => {
+                Err(arguments.command_failure("--path and --admin exclude each other; use one of them"))
+            }
             (_, None, Some(_)) => Err(arguments.command_failure("--token-file requires --admin")),
         }
     }

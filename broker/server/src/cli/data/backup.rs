@@ -34,10 +34,7 @@ pub(super) fn run(parser: lexopt::Parser) -> Result<ExitCode, CommandExit> {
     let path = source.path(&arguments)?;
     let (disk, is_in_use) = source::open(&path)?;
     if !is_free(&target)? {
-        return Err(CommandExit::failure(
-            Exit::Usage,
-            format!("{}: not empty; use a new directory", target.display()),
-        ));
+        return Err(CommandExit::failure(Exit::Usage, format!("{}: not empty; use a new directory", target.display())));
     }
     let CopyReport { copied, .. } = directory_copy(&path, &disk, &target)?;
     // While a broker runs, it is the current write, which began after the command.

@@ -33,7 +33,9 @@ pub(super) fn run(parser: lexopt::Parser) -> Result<ExitCode, CommandExit> {
             let path = path.display();
             CommandExit::failure(
                 Exit::Usage,
-                format!("{path}: a broker is running; stop it, or let it compact the log automatically [journal_locked]"),
+                format!(
+                    "{path}: a broker is running; stop it, or let it compact the log automatically [journal_locked]"
+                ),
             )
         }
         other => source::failed(&path, &other),

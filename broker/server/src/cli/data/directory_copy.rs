@@ -91,8 +91,8 @@ fn copy_bans(from: &Path, to: &Path) -> Result<(), CommandExit> {
 /// the same name.
 fn sibling_path(path: &Path, suffix: &str) -> Result<PathBuf, CommandExit> {
     let name = path.file_name();
-    let name = name
-        .ok_or_else(|| CommandExit::failure(Exit::Usage, format!("{}: not a directory name", path.display())))?;
+    let name =
+        name.ok_or_else(|| CommandExit::failure(Exit::Usage, format!("{}: not a directory name", path.display())))?;
     let mut sibling_path = PathBuf::new();
     for number in 0u32.. {
         let mut name = name.to_owned();

@@ -66,9 +66,7 @@ impl Source {
 /// Opens a directory read-only; returns whether a broker is writing to it.
 pub(super) fn open(path: &Path) -> Result<(ReadOnlyDirectory, bool), CommandExit> {
     let disk = ReadOnlyDirectory::open(path).map_err(|error| match error.kind {
-        ErrorKind::NotFound => {
-            CommandExit::failure(Exit::Usage, format!("{}: directory not found", path.display()))
-        }
+        ErrorKind::NotFound => CommandExit::failure(Exit::Usage, format!("{}: directory not found", path.display())),
         _ => failed(path, &error.into()),
     })?;
     let is_in_use = disk.is_in_use().map_err(|error| failed(path, &error.into()))?;

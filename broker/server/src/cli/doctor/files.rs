@@ -15,7 +15,8 @@ const EXPIRY_WARNING_S: u64 = 14 * 86_400;
 pub(super) fn certificates(config: &Config, prepared: &LoadedConfig) -> Vec<CheckResult> {
     let now_s = since_epoch().as_secs();
     let mut findings: Vec<CheckResult> = Vec::new();
-    let listener_certificates = config.listeners().into_iter().filter_map(|listener| prepared.listener_certificates(&listener));
+    let listener_certificates =
+        config.listeners().into_iter().filter_map(|listener| prepared.listener_certificates(&listener));
     for served in listener_certificates.chain(prepared.admin_certificates(config)) {
         let each = served.iter().filter_map(|certificate| {
             let names = certificate.names.join(", ");
@@ -35,7 +36,11 @@ fn check_result(names: &str, not_after_s: u64, now_s: u64) -> CheckResult {
     let days = not_after_s.saturating_sub(now_s) / 86_400;
     let fix = "renew it, then: systemctl reload tautwire";
     if not_after_s <= now_s {
-        return CheckResult::failed("certificate", format!("the certificate for {names} has expired: clients refuse it"), fix);
+        return CheckResult::failed(
+            "certificate",
+            format!("the certificate for {names} has expired: clients refuse it"),
+            fix,
+        );
     }
     let text = format!("the certificate for {names} is valid for {days} more days");
     if not_after_s - now_s < EXPIRY_WARNING_S {
@@ -64,7 +69,8 @@ pub(super) fn secrets(config: &Config) -> Vec<CheckResult> {
         cluster.key.get(),
         telemetry.headers_file.get(),
     ];
-    let mut paths: Vec<&Path> = keys.chain(users).chain(admin.key.iter()).chain(credentials.into_iter().flatten()).collect();
+    let mut paths: Vec<&Path> =
+        keys.chain(users).chain(admin.key.iter()).chain(credentials.into_iter().flatten()).collect();
     paths.sort_unstable();
     paths.dedup();
     let open = paths.into_iter().filter(|path| files::is_open_to_everybody(path));

@@ -93,7 +93,10 @@ pub(super) fn connection_tracking(config: &Config) -> Option<CheckResult> {
     let allowed = number("/proc/sys/net/netfilter/nf_conntrack_max")?;
     let needed = config.limits.connections as u64 * 2;
     if allowed >= needed / 2 {
-        return Some(CheckResult::passed("firewall", format!("the firewall can track {} connections", grouped(allowed))));
+        return Some(CheckResult::passed(
+            "firewall",
+            format!("the firewall can track {} connections", grouped(allowed)),
+        ));
     }
     let text = format!(
         "the firewall can track {} connections, but limits.connections is {}: packets of other connections are dropped",
@@ -111,18 +114,12 @@ fn sysctl(name: &str, value: &str) -> String {
 pub(super) fn memory(config: &Config) -> CheckResult {
     let available = available_bytes(|path| fs::read_to_string(path).ok());
     let budget = MemoryPlan::of(config);
-    let shown = format!(
-        "{} bytes, of which clients may use {}",
-        grouped(available),
-        grouped(budget.buffered_bytes as u64)
-    );
+    let shown =
+        format!("{} bytes, of which clients may use {}", grouped(available), grouped(budget.buffered_bytes as u64));
     if config.memory.limit > available {
-        let text = format!("memory.limit is {}, but only {} bytes exist", grouped(config.memory.limit), grouped(available));
-        return CheckResult::warning(
-            "memory",
-            text,
-            "set memory.limit = 0, which means three quarters of the memory",
-        );
+        let text =
+            format!("memory.limit is {}, but only {} bytes exist", grouped(config.memory.limit), grouped(available));
+        return CheckResult::warning("memory", text, "set memory.limit = 0, which means three quarters of the memory");
     }
     CheckResult::passed("memory", shown)
 }
@@ -150,7 +147,8 @@ pub(super) fn clock() -> CheckResult {
     if Path::new(SYNCHRONIZED_FILE).exists() || is_time_service_running() {
         return CheckResult::passed("clock", "a time service is running".to_owned());
     }
-    let text = "no time service was found: the expiry of sessions, messages, tokens and certificates depends on the clock";
+    let text =
+        "no time service was found: the expiry of sessions, messages, tokens and certificates depends on the clock";
     CheckResult::warning("clock", text.to_owned(), fix)
 }
 
@@ -181,7 +179,10 @@ mod tests {
     #[test]
     fn more_connections_than_descriptors_are_a_warning_that_says_how_many_are_needed() {
         let mut config = Config::default();
-        assert_eq!(getrlimit(Resource::Nofile).maximum.is_some(), descriptors(&config).text.contains("descriptors are allowed"));
+        assert_eq!(
+            getrlimit(Resource::Nofile).maximum.is_some(),
+            descriptors(&config).text.contains("descriptors are allowed")
+        );
         config.limits.connections = 2_000_000_000;
         let found = descriptors(&config);
         if getrlimit(Resource::Nofile).maximum.is_some() {

@@ -55,10 +55,7 @@ pub(super) fn expect_free(folder: &Path) -> Result<(), CommandExit> {
     if is_free(folder)? {
         return Ok(());
     }
-    Err(CommandExit::failure(
-        Exit::Usage,
-        format!("{}: not empty; use --data with a new directory", folder.display()),
-    ))
+    Err(CommandExit::failure(Exit::Usage, format!("{}: not empty; use --data with a new directory", folder.display())))
 }
 
 /// Writes a data directory atomically.

@@ -187,7 +187,9 @@ impl Listener {
         if let Some(file) = &self.security.password_file {
             let _ = writeln!(text, "auth.password_file = {}", path(file));
             if !self.is_secured() && !self.proxies_require_tls && !self.is_on_this_machine(is_local) {
-                text.push_str("# As before, passwords are sent unencrypted. Use TLS instead.\nauth.plain_passwords = true\n");
+                text.push_str(
+                    "# As before, passwords are sent unencrypted. Use TLS instead.\nauth.plain_passwords = true\n",
+                );
             }
         } else if self.is_closed(is_local) {
             let _ = writeln!(text, "# No users: no client can connect.\nauth.password_file = {}", quoted(NO_USERS));

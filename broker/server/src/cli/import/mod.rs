@@ -141,9 +141,7 @@ impl ImportArguments {
             }
         }
         if configurations.len() > 1 || databases.len() > 1 || configurations.len() + databases.len() == 0 {
-            return Err(
-                arguments.command_failure("write a mosquitto.conf, a mosquitto.db, or one of each")
-            );
+            return Err(arguments.command_failure("write a mosquitto.conf, a mosquitto.db, or one of each"));
         }
         let (configuration, database) = (configurations.pop(), databases.pop());
         if database.is_some() && data.is_none() {

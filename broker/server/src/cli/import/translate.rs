@@ -8,7 +8,7 @@ use tautwire_access::import::mosquitto_acl;
 use tautwire_mosquitto::MountPoints;
 
 use super::listener::{CLOSED_RULES, Listener, NO_USERS, ReferencedFiles};
-use super::mosquitto::{ParsedConfig, quoted, relative_to, text, absolute};
+use super::mosquitto::{ParsedConfig, absolute, quoted, relative_to, text};
 use crate::certificates;
 
 /// Name of the configuration file.
@@ -295,15 +295,12 @@ impl ParsedConfig {
             let notes = imported.notes.iter().map(|note| format!("{}:{}: {}", path.display(), note.line, note.message));
             self.notes.extend(notes);
             if !imported.text.contains("\n[[role]]\n") {
-                self.notes.push(format!("{}: it allows nothing, so no client may publish or subscribe", path.display()));
+                self.notes
+                    .push(format!("{}: it allows nothing, so no client may publish or subscribe", path.display()));
                 imported.text.push_str(DENY_ALL);
             }
             let number = if all.is_empty() { String::new() } else { format!("-{}", all.len() + 1) };
-            all.push(RulesFile {
-                file: Some(file.clone()),
-                name: format!("access{number}.toml"),
-                text: imported.text,
-            });
+            all.push(RulesFile { file: Some(file.clone()), name: format!("access{number}.toml"), text: imported.text });
         }
         if listeners.iter().any(|listener| listener.security.is_controlled_by_plugin) {
             let text = format!("# A plugin of mosquitto controlled access. Everything is denied.\n{DENY_ALL}");
@@ -318,7 +315,9 @@ impl RulesFile {
     fn apply_to(&self, listener: &Listener) -> bool {
         match &self.file {
             None => listener.security.is_controlled_by_plugin,
-            Some(file) => !listener.security.is_controlled_by_plugin && listener.security.acl_file.as_ref() == Some(file),
+            Some(file) => {
+                !listener.security.is_controlled_by_plugin && listener.security.acl_file.as_ref() == Some(file)
+            }
         }
     }
 }

@@ -56,8 +56,9 @@ pub(in crate::cli) fn run(arguments: Vec<OsString>) -> Result<ExitCode, CommandE
 }
 
 fn list(mut arguments: Arguments) -> Result<ExitCode, CommandExit> {
-    let given =
-        RemoteArguments::read(&mut arguments, |_, _, arguments| Err(arguments.failure("is not supported by this command")))?;
+    let given = RemoteArguments::read(&mut arguments, |_, _, arguments| {
+        Err(arguments.failure("is not supported by this command"))
+    })?;
     let [] = given.word(&arguments, "no further arguments")?;
     let answer = given.ask(&arguments, "GET", "/v1/bans")?;
     if given.json {

@@ -17,8 +17,11 @@ const PAGE: [OptionSpec; 2] = [
     value(None, "after", "TEXT", "Continue after this row: the value at the end of the previous page."),
 ];
 const OFFLINE: OptionSpec = flag(None, "away", "Only sessions of offline clients.");
-const NEGLECTED: OptionSpec =
-    flag(None, "neglected", "Only sessions with queued messages whose clients have been offline for longer than limits.neglected_session_s.");
+const NEGLECTED: OptionSpec = flag(
+    None,
+    "neglected",
+    "Only sessions with queued messages whose clients have been offline for longer than limits.neglected_session_s.",
+);
 const SEARCH: [OptionSpec; 6] = {
     let [limit, after] = PAGE;
     [
@@ -133,7 +136,9 @@ fn list(mut arguments: Arguments, connected: bool) -> Result<ExitCode, CommandEx
         Ok(())
     })?;
     if !given.words.is_empty() {
-        return Err(arguments.command_failure("unexpected argument; use --search to find clients by a part of their names"));
+        return Err(
+            arguments.command_failure("unexpected argument; use --search to find clients by a part of their names")
+        );
     }
     let mut given = given;
     if connected || is_offline {
@@ -167,8 +172,9 @@ fn list(mut arguments: Arguments, connected: bool) -> Result<ExitCode, CommandEx
 }
 
 fn show(mut arguments: Arguments) -> Result<ExitCode, CommandExit> {
-    let given =
-        RemoteArguments::read(&mut arguments, |_, _, arguments| Err(arguments.failure("is not supported by this command")))?;
+    let given = RemoteArguments::read(&mut arguments, |_, _, arguments| {
+        Err(arguments.failure("is not supported by this command"))
+    })?;
     let [client] = given.word(&arguments, "the client identifier")?;
     let answer = given.ask(&arguments, "GET", &format!("/v1/clients/{}", percent_encoded(client)))?;
     if given.json {
@@ -198,8 +204,9 @@ pub(super) fn drops(value: &crate::json::Value) -> String {
 }
 
 fn end(mut arguments: Arguments, resource: &str) -> Result<ExitCode, CommandExit> {
-    let given =
-        RemoteArguments::read(&mut arguments, |_, _, arguments| Err(arguments.failure("is not supported by this command")))?;
+    let given = RemoteArguments::read(&mut arguments, |_, _, arguments| {
+        Err(arguments.failure("is not supported by this command"))
+    })?;
     let [client] = given.word(&arguments, "the client identifier")?;
     given.ask(&arguments, "DELETE", &format!("/v1/clients/{}/{resource}", percent_encoded(client)))?;
     Ok(print(""))

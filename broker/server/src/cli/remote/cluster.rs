@@ -67,8 +67,9 @@ pub(in crate::cli) fn run(arguments: Vec<OsString>) -> Result<ExitCode, CommandE
 }
 
 fn status(mut arguments: Arguments) -> Result<ExitCode, CommandExit> {
-    let given =
-        RemoteArguments::read(&mut arguments, |_, _, arguments| Err(arguments.failure("is not supported by this command")))?;
+    let given = RemoteArguments::read(&mut arguments, |_, _, arguments| {
+        Err(arguments.failure("is not supported by this command"))
+    })?;
     let [] = given.word(&arguments, "no further arguments")?;
     let answer = given.ask(&arguments, "GET", "/v1/cluster")?;
     if given.json {
@@ -128,8 +129,9 @@ fn drain(mut arguments: Arguments) -> Result<ExitCode, CommandExit> {
 }
 
 fn rebalance(mut arguments: Arguments) -> Result<ExitCode, CommandExit> {
-    let given =
-        RemoteArguments::read(&mut arguments, |_, _, arguments| Err(arguments.failure("is not supported by this command")))?;
+    let given = RemoteArguments::read(&mut arguments, |_, _, arguments| {
+        Err(arguments.failure("is not supported by this command"))
+    })?;
     let [] = given.word(&arguments, "no further arguments")?;
     given.ask(&arguments, "POST", "/v1/cluster/rebalance")?;
     Ok(print("the node is redirecting its excess clients to other nodes\n"))

@@ -26,8 +26,7 @@ const JSON: OptionSpec = flag(None, "json", "Print the raw response of the admin
 const MOUNT_POINT: OptionSpec =
     super::arguments::value(None, "mount-point", "PREFIX", "The mount point of the client.");
 
-const EXITS: &str =
-    "Exit codes: 0 done; 1 invalid arguments; 2 no connection to the broker; 3 refused, or not found.";
+const EXITS: &str = "Exit codes: 0 done; 1 invalid arguments; 2 no connection to the broker; 3 refused, or not found.";
 
 /// The common options of these commands, and the other arguments.
 #[derive(Debug, Default)]
@@ -101,10 +100,7 @@ impl RemoteArguments {
 
 fn parsed(answer: &Answer) -> Result<Value, CommandExit> {
     json::parse(&answer.body).map_err(|error| {
-        CommandExit::failure(
-            Exit::Connection,
-            format!("invalid response from the admin API: {}", error.message),
-        )
+        CommandExit::failure(Exit::Connection, format!("invalid response from the admin API: {}", error.message))
     })
 }
 

@@ -90,8 +90,9 @@ fn list(mut arguments: Arguments) -> Result<ExitCode, CommandExit> {
 }
 
 fn show(mut arguments: Arguments) -> Result<ExitCode, CommandExit> {
-    let given =
-        RemoteArguments::read(&mut arguments, |_, _, arguments| Err(arguments.failure("is not supported by this command")))?;
+    let given = RemoteArguments::read(&mut arguments, |_, _, arguments| {
+        Err(arguments.failure("is not supported by this command"))
+    })?;
     let [topic] = given.word(&arguments, "the TOPIC")?;
     let answer = given.ask(&arguments, "GET", &format!("/v1/retained/{}", percent_encoded(topic)))?;
     if given.json {
@@ -125,8 +126,9 @@ pub(super) fn payload(value: &Value) -> String {
 }
 
 fn delete(mut arguments: Arguments) -> Result<ExitCode, CommandExit> {
-    let mut given =
-        RemoteArguments::read(&mut arguments, |_, _, arguments| Err(arguments.failure("is not supported by this command")))?;
+    let mut given = RemoteArguments::read(&mut arguments, |_, _, arguments| {
+        Err(arguments.failure("is not supported by this command"))
+    })?;
     let [filter] = given.word(&arguments, "the FILTER")?.map(str::to_owned);
     given.query.push(("filter", filter));
     let mut deleted = 0;

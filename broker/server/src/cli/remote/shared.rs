@@ -40,13 +40,13 @@ pub(crate) static COMMAND: Command = Command {
                 value(None, "users", "FILE", "Users, replacing auth.password_file on each node."),
                 value(None, "contracts", "DIR", "Contracts, replacing contracts.path on each node."),
                 value(None, "bans", "FILE", "Bans, replacing the shared ones, in the format of pull."),
-                value(None, "without", "acl|users|contracts|bans", "Stop sharing this part: each node uses its own again."),
                 value(
                     None,
-                    "expect",
-                    "NUMBER",
-                    "Replace only this revision. Default: the current one.",
+                    "without",
+                    "acl|users|contracts|bans",
+                    "Stop sharing this part: each node uses its own again.",
                 ),
+                value(None, "expect", "NUMBER", "Replace only this revision. Default: the current one."),
             ],
         },
         OptionGroup { title: "Broker", options: &[ADMIN, TOKEN_FILE, CA, JSON] },
@@ -196,7 +196,10 @@ fn pull(given: &RemoteArguments, folder: &Path, arguments: &Arguments) -> Result
         for (path, text) in files {
             // Paths from the broker must not lead outside the directory.
             let Some(text) = text.as_text().filter(|_| contracts::is_file(path)) else {
-                return Err(CommandExit::failure(Exit::Connection, format!("{path:?} is not a path of a contract file")));
+                return Err(CommandExit::failure(
+                    Exit::Connection,
+                    format!("{path:?} is not a path of a contract file"),
+                ));
             };
             write(&format!("{CONTRACTS_FOLDER}/{path}"), text)?;
         }

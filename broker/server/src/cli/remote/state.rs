@@ -51,8 +51,9 @@ pub(in crate::cli) fn run_stats(arguments: Vec<OsString>) -> Result<ExitCode, Co
 }
 
 fn listeners(mut arguments: Arguments) -> Result<ExitCode, CommandExit> {
-    let given =
-        RemoteArguments::read(&mut arguments, |_, _, arguments| Err(arguments.failure("is not supported by this command")))?;
+    let given = RemoteArguments::read(&mut arguments, |_, _, arguments| {
+        Err(arguments.failure("is not supported by this command"))
+    })?;
     let [] = given.word(&arguments, "no further arguments")?;
     let answer = given.ask(&arguments, "GET", "/v1/listeners")?;
     if given.json {
@@ -81,7 +82,11 @@ fn stats(mut arguments: Arguments) -> Result<ExitCode, CommandExit> {
     let mut selected = members.iter().filter(is_shown).peekable();
     if selected.peek().is_none() {
         let is_known = members.iter().any(|(name, _)| name.contains(&*search));
-        let reason = if is_known { "all matching metrics are 0" } else { "no metric has such a name; omit --search to show all" };
+        let reason = if is_known {
+            "all matching metrics are 0"
+        } else {
+            "no metric has such a name; omit --search to show all"
+        };
         stderr::write_line(format_args!("tautwire: nothing to show for --search {search:?}: {reason}"));
     }
     Ok(print(&selected.map(|(name, value)| format!("{:<44} {}\n", name, shown(Some(value)))).collect::<String>()))

@@ -53,8 +53,7 @@ pub(in crate::cli) fn run(parser: lexopt::Parser) -> Result<ExitCode, CommandExi
     let events = given.open(&arguments, "/v1/tap")?;
     let mut event = String::new();
     for line in events.lines() {
-        let line =
-            line.map_err(|error| CommandExit::failure(Exit::Connection, format!("the tap ended: {error}")))?;
+        let line = line.map_err(|error| CommandExit::failure(Exit::Connection, format!("the tap ended: {error}")))?;
         if let Some(name) = line.strip_prefix("event: ") {
             name.clone_into(&mut event);
         } else if let Some(data) = line.strip_prefix("data: ") {

@@ -146,9 +146,14 @@ impl Snapshot {
         let row = |topic: &Value| {
             let filter = shown(topic.get("filter"));
             let earlier = previous.and_then(|previous| {
-                previous.topic_metrics.list("topics").iter().find(|earlier| earlier.text("filter") == topic.text("filter"))
+                previous
+                    .topic_metrics
+                    .list("topics")
+                    .iter()
+                    .find(|earlier| earlier.text("filter") == topic.text("filter"))
             });
-            let seconds = previous.map(|previous| (number(&previous.overview, "now_ms"), number(&self.overview, "now_ms")));
+            let seconds =
+                previous.map(|previous| (number(&previous.overview, "now_ms"), number(&self.overview, "now_ms")));
             let per_second = |name: &str| {
                 let (then_ms, now_ms) = seconds?;
                 let more = number(topic, name).checked_sub(number(earlier?, name))?;

@@ -20,7 +20,12 @@ pub(crate) static COMMAND: Command = Command {
                 flag(None, "retain", "The message is retained."),
                 value(None, "payload", "TEXT", "The payload, to validate it against the contract of the topic."),
                 value(None, "payload-bytes", "COUNT", "The size of the payload, if its content does not matter."),
-                value(None, "publisher", "CLIENT", "The client that publishes the message, to check its access rules and quotas."),
+                value(
+                    None,
+                    "publisher",
+                    "CLIENT",
+                    "The client that publishes the message, to check its access rules and quotas.",
+                ),
                 MOUNT_POINT,
             ],
         },

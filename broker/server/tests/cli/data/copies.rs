@@ -81,7 +81,10 @@ fn a_damaged_directory_is_neither_copied_nor_compacted_nor_restored() {
     let before = world.files();
     let backup = world.beside("backup");
     let stderr_text = world.data("backup", &[&backup]).expect(2).stderr;
-    assert!(stderr_text.contains("segment 3, bytes ") && stderr_text.contains("tautwire data check --data"), "{stderr_text}");
+    assert!(
+        stderr_text.contains("segment 3, bytes ") && stderr_text.contains("tautwire data check --data"),
+        "{stderr_text}"
+    );
     let left = fs::read_dir(world.path().parent().expect("has one")).expect("is there").count();
     assert_eq!(left, 2, "something is left beside the directory and the good backup");
     let stderr_text = world.data("compact", &[]).expect(2).stderr;
@@ -92,7 +95,10 @@ fn a_damaged_directory_is_neither_copied_nor_compacted_nor_restored() {
     let damaged = world.path().display().to_string();
     let target = world.beside("target");
     let stderr_text = run(&["data", "restore", "--data", &target, &damaged]).expect(2).stderr;
-    assert!(stderr_text.contains("the backup is damaged; nothing was restored") && stderr_text.contains("t/17"), "{stderr_text}");
+    assert!(
+        stderr_text.contains("the backup is damaged; nothing was restored") && stderr_text.contains("t/17"),
+        "{stderr_text}"
+    );
     assert!(!Path::new(&target).exists());
 
     // A backup replaces the damaged directory.
