@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use super::arguments::{Argument, Arguments, Command, OptionGroup};
-use super::contract::http::Admin;
+use super::contract::http::AdminClient;
 use super::contract::source::{ADMIN, CA, TOKEN_FILE};
 use super::serve::{CONFIG_OPTIONS, configuration_failure, load, prepare};
 use super::{CommandExit, Exit, parser, print, unknown_command};
@@ -67,8 +67,8 @@ pub(super) fn run(arguments: Vec<OsString>) -> Result<ExitCode, CommandExit> {
             let config = load(Arguments::new(&SHOW, rest))?.map_err(configuration_failure)?;
             Ok(print(&to_toml(&config)))
         }
-        Some("diff") => ask(&DIFF, rest, "GET", "/v1/config/diff"),
-        Some("reload") => ask(&RELOAD, rest, "POST", "/v1/config/reload"),
+        Some("diff") => send_request(&DIFF, rest, "GET", "/v1/config/diff"),
+        Some("reload") => send_request(&RELOAD, rest, "POST", "/v1/config/reload"),
         Some("doc") => Ok(print(&to_markdown())),
         Some("--help") => {
             Err(CommandExit::Text([&CHECK, &SHOW, &DIFF, &RELOAD].map(|command| command.help()).join("\n")))
@@ -82,7 +82,7 @@ pub(super) fn run(arguments: Vec<OsString>) -> Result<ExitCode, CommandExit> {
 }
 
 /// Sends a request to a running broker and prints its response.
-fn ask(command: &'static Command, parser: lexopt::Parser, method: &str, path: &str) -> Result<ExitCode, CommandExit> {
+fn send_request(command: &'static Command, parser: lexopt::Parser, method: &str, path: &str) -> Result<ExitCode, CommandExit> {
     let mut arguments = Arguments::new(command, parser);
     let (mut url, mut token_file, mut ca) = (None, None, None);
     while let Some(argument) = arguments.next()? {
@@ -99,13 +99,13 @@ fn ask(command: &'static Command, parser: lexopt::Parser, method: &str, path: &s
     let (Some(url), Some(file)) = (url, token_file) else {
         return Err(arguments.command_failure("--admin and --token-file are required"));
     };
-    let admin = Admin::open(&url, &file, ca.as_deref()).map_err(|error| arguments.command_failure(&error))?;
-    let answer = admin.ask(method, path, "")?;
-    let value = json::parse(&answer.body).map_err(|error| {
+    let admin = AdminClient::open(&url, &file, ca.as_deref()).map_err(|error| arguments.command_failure(&error))?;
+    let response = admin.request(method, path, "")?;
+    let value = json::parse(&response.body).map_err(|error| {
         CommandExit::failure(Exit::Connection, format!("invalid response from the admin API: {}", error.message))
     })?;
     let texts = |name: &str| value.list(name).iter().filter_map(Value::as_text).map(str::to_owned).collect::<Vec<_>>();
-    match answer.status {
+    match response.status {
         200 => {
             let mut text = String::new();
             let headings = [
@@ -126,6 +126,6 @@ fn ask(command: &'static Command, parser: lexopt::Parser, method: &str, path: &s
             Ok(print(&text))
         }
         422 => Err(CommandExit::failure(Exit::Refused, texts("errors").join("\ntautwire: "))),
-        _ => Err(answer.refusal()),
+        _ => Err(response.refusal()),
     }
 }

@@ -124,7 +124,7 @@ impl From<DiscoveryError> for CommandExit {
         match error {
             DiscoveryError::Client(error) => error.into(),
             DiscoveryError::Denied(_) => Self::failure(Exit::Refused, error),
-            DiscoveryError::Answer(_) => Self::failure(Exit::Connection, error),
+            DiscoveryError::Response(_) => Self::failure(Exit::Connection, error),
         }
     }
 }

@@ -335,20 +335,20 @@ impl Publisher<'_> {
 
     fn send_lines(&mut self) -> Result<(), CommandExit> {
         let unreadable = |error| CommandExit::failure(Exit::Usage, format!("standard input cannot be read: {error}"));
-        let (mut asked, mut ended) = (false, false);
+        let (mut is_requested, mut ended) = (false, false);
         let mut line = None;
         loop {
             if ended && line.is_none() && self.pending.is_empty() {
                 return Ok(());
             }
-            if !asked && !ended && line.is_none() && self.has_room() {
+            if !is_requested && !ended && line.is_none() && self.has_room() {
                 self.connection.request_line().map_err(unreadable)?;
-                asked = true;
+                is_requested = true;
             }
             match self.wait(None, line.as_deref())? {
                 WaitOutcome::Ready(PublisherEvent::Sent) => line = None,
                 WaitOutcome::Ready(PublisherEvent::Input(input)) => {
-                    asked = false;
+                    is_requested = false;
                     match input {
                         Input::Line(read) => line = Some(read),
                         Input::Ended => ended = true,

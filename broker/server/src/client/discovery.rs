@@ -28,14 +28,14 @@ pub(crate) enum DiscoveryError {
     /// The broker denied the request.
     Denied(String),
     /// There was no valid response.
-    Answer(String),
+    Response(String),
 }
 
 impl fmt::Display for DiscoveryError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Client(error) => error.fmt(f),
-            Self::Denied(why) | Self::Answer(why) => write!(f, "cannot get the contracts of the server: {why}"),
+            Self::Denied(why) | Self::Response(why) => write!(f, "cannot get the contracts of the server: {why}"),
         }
     }
 }
@@ -68,7 +68,7 @@ pub(crate) fn contracts(options: &ConnectOptions, topic: Option<&str>) -> Result
     let deadline = Instant::now() + options.timeout;
     let mut connection = Connection::open(options.second_connection())?;
     // The broker responds to the requester without a subscription; this is where the client delivers the response.
-    let mut answers = connection.client.listen(Subscribe::to(RESPONSE))?;
+    let mut responses = connection.client.listen(Subscribe::to(RESPONSE))?;
     let mut pages: Vec<discovery::Page> = Vec::new();
     loop {
         let after = pages.last().map_or("", |page| &page.next);
@@ -80,33 +80,33 @@ pub(crate) fn contracts(options: &ConnectOptions, topic: Option<&str>) -> Result
         request.push_str(",\"topic\":");
         push_string(&mut request, topic.unwrap_or_default());
         request.push('}');
-        let answer = match ask(&mut connection, &mut answers, &request, deadline)? {
-            WaitOutcome::Ready(answer) => answer,
+        let response = match send_request(&mut connection, &mut responses, &request, deadline)? {
+            WaitOutcome::Ready(response) => response,
             WaitOutcome::Deadline => {
                 let seconds = options.timeout.as_secs_f32();
                 let why = format!("no response to {REQUEST} within {seconds} s; is it a Tautwire broker?");
-                return Err(DiscoveryError::Answer(why));
+                return Err(DiscoveryError::Response(why));
             }
             WaitOutcome::Interrupted => return Err(Error::Lost("interrupted".into()).into()),
         };
-        pages.push(discovery::read(Format::Json, answer.payload()).map_err(DiscoveryError::Answer)?);
+        pages.push(discovery::read(Format::Json, response.payload()).map_err(DiscoveryError::Response)?);
     }
-    drop(answers);
+    drop(responses);
     connection.close()?;
-    Catalogue::of_pages(&pages).map_err(DiscoveryError::Answer)
+    Catalogue::of_pages(&pages).map_err(DiscoveryError::Response)
 }
 
 /// The first event after a request.
 enum Reply {
-    Answer(Message),
+    Response(Message),
     Acknowledged(Result<Published, Error>),
     Ended,
 }
 
 /// Publishes a request and waits for the response.
-fn ask(
+fn send_request(
     connection: &mut Connection,
-    answers: &mut Subscription,
+    responses: &mut Subscription,
     request: &str,
     deadline: Instant,
 ) -> Result<WaitOutcome<Message>, DiscoveryError> {
@@ -120,14 +120,14 @@ fn ask(
     let reply = connection.wait(Some(deadline), |cx| {
         let acknowledged = if is_acknowledged { Pin::new(&mut publishing).poll(cx) } else { Poll::Pending };
         // The broker responds before it acknowledges, so check for the response first.
-        match answers.poll_next(cx) {
-            Poll::Ready(Some(message)) => Poll::Ready(Reply::Answer(message)),
+        match responses.poll_next(cx) {
+            Poll::Ready(Some(message)) => Poll::Ready(Reply::Response(message)),
             Poll::Ready(None) => Poll::Ready(Reply::Ended),
             Poll::Pending => acknowledged.map(Reply::Acknowledged),
         }
     })?;
     match reply {
-        WaitOutcome::Ready(Reply::Answer(message)) => Ok(WaitOutcome::Ready(message)),
+        WaitOutcome::Ready(Reply::Response(message)) => Ok(WaitOutcome::Ready(message)),
         WaitOutcome::Ready(Reply::Ended) | WaitOutcome::Interrupted => Ok(WaitOutcome::Interrupted),
         WaitOutcome::Deadline => Ok(WaitOutcome::Deadline),
         WaitOutcome::Ready(Reply::Acknowledged(Err(Error::Refused {
@@ -144,7 +144,7 @@ fn ask(
         }
         WaitOutcome::Ready(Reply::Acknowledged(Err(error))) => Err(error.into()),
         // MQTT 3.1.1 has no code for a refusal.
-        WaitOutcome::Ready(Reply::Acknowledged(Ok(_))) => Err(DiscoveryError::Answer(format!(
+        WaitOutcome::Ready(Reply::Acknowledged(Ok(_))) => Err(DiscoveryError::Response(format!(
             "the server accepted the request on {REQUEST} but did not respond: the access rules do not allow this client to publish there, \
              contracts.discovery is false, or it is not a Tautwire broker; with -V 5 a Tautwire broker gives the reason"
         ))),

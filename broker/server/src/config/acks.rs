@@ -100,7 +100,7 @@ impl Config {
                 "{whose}\"quorum\" requires a cluster: set cluster.servers to its NATS servers, or write \"disk\", the highest level of a \
                  single broker"
             );
-            errors.push(ConfigError { code: ErrorCode::Missing, place: ErrorLocation::Key { key }, message });
+            errors.push(ConfigError { code: ErrorCode::Missing, location: ErrorLocation::Key { key }, message });
         };
         let data = &self.data;
         if data.ack == CommonAck::Level(AckLevel::Quorum) {

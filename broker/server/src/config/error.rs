@@ -7,7 +7,7 @@ use std::path::PathBuf;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct ConfigError {
     pub(crate) code: ErrorCode,
-    pub(crate) place: ErrorLocation,
+    pub(crate) location: ErrorLocation,
     pub(crate) message: String,
 }
 
@@ -64,7 +64,7 @@ impl fmt::Display for ErrorLocation {
 
 impl fmt::Display for ConfigError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {} [{}]", self.place, self.message, self.code.as_str())
+        write!(f, "{}: {} [{}]", self.location, self.message, self.code.as_str())
     }
 }
 

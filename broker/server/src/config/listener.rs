@@ -356,7 +356,7 @@ impl Config {
     pub(super) fn check_listeners(&self, errors: &mut Vec<ConfigError>) {
         let listeners = self.listeners();
         let mut wrong =
-            |code, key, message| errors.push(ConfigError { code, place: ErrorLocation::Key { key }, message });
+            |code, key, message| errors.push(ConfigError { code, location: ErrorLocation::Key { key }, message });
         if listeners.is_empty() {
             let message = "the list is empty; name at least one address, such as \"127.0.0.1:1883\"".to_owned();
             wrong(ErrorCode::OutOfRange, "listen", message);

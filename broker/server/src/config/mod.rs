@@ -107,7 +107,7 @@ impl Config {
         let mut missing = |key, message: &str| {
             errors.push(ConfigError {
                 code: ErrorCode::Missing,
-                place: ErrorLocation::Key { key },
+                location: ErrorLocation::Key { key },
                 message: message.to_owned(),
             });
         };
@@ -194,7 +194,7 @@ impl Config {
 fn read(path: &Path) -> Result<String, ConfigError> {
     files::text(path, CONFIG_FILE_MAX_BYTES).map_err(|why| ConfigError {
         code: ErrorCode::Unreadable,
-        place: ErrorLocation::WholeFile { path: path.to_owned() },
+        location: ErrorLocation::WholeFile { path: path.to_owned() },
         message: why.to_string(),
     })
 }

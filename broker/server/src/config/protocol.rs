@@ -98,7 +98,7 @@ impl Config {
             if bytes > self.limits.client_id_bytes {
                 errors.push(ConfigError {
                     code: ErrorCode::OutOfRange,
-                    place: ErrorLocation::Key { key: "mqtt.assigned_client_id_prefix" },
+                    location: ErrorLocation::Key { key: "mqtt.assigned_client_id_prefix" },
                     message: format!(
                         "{} results in client identifiers of {bytes} bytes, but limits.client_id_bytes is {}: shorten the prefix, or raise the limit",
                         prefix.to_toml(),

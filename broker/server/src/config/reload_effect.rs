@@ -306,9 +306,9 @@ impl ListenerChanges {
         };
         let mut keys = Vec::new();
         for (table, name) in after.tables() {
-            let held = before.tables().find(|(held, of)| *of == name && held.address == table.address);
-            if let Some((held, _)) = held {
-                let changed = listener::KEYS.iter().filter(|key| (key.show)(held) != (key.show)(table));
+            let previous = before.tables().find(|(old, old_name)| *old_name == name && old.address == table.address);
+            if let Some((old_table, _)) = previous {
+                let changed = listener::KEYS.iter().filter(|key| (key.show)(old_table) != (key.show)(table));
                 keys.extend(changed.map(|key| (name.clone(), key.name)));
             }
         }

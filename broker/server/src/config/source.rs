@@ -38,7 +38,7 @@ impl Override {
             }),
             None => Err(ConfigError {
                 code: ErrorCode::Syntax,
-                place: ErrorLocation::Option { option: format!("--set {argument}") },
+                location: ErrorLocation::Option { option: format!("--set {argument}") },
                 message: "has no value; write --set KEY=VALUE, for example --set mqtt.max_qos=1".to_owned(),
             }),
         }
@@ -56,7 +56,7 @@ impl Override {
 
     pub(super) fn apply(&self, config: &mut Config) -> Result<(), ConfigError> {
         let fail =
-            |code, message| ConfigError { code, place: ErrorLocation::Option { option: self.option.clone() }, message };
+            |code, message| ConfigError { code, location: ErrorLocation::Option { option: self.option.clone() }, message };
         let key = registry::find(&self.key).ok_or_else(|| fail(ErrorCode::UnknownKey, unknown_key(&self.key, KEYS)))?;
         let list = as_list(&self.value);
         let parsed = parse_value(&self.value, &list);
@@ -83,7 +83,7 @@ fn as_list(text: &str) -> String {
 
 /// Sets every key of the file, and adds all errors to `errors`.
 pub(super) fn apply_file(config: &mut Config, path: &Path, text: &str, errors: &mut Vec<ConfigError>) {
-    let place = |span: Range<usize>| {
+    let locate = |span: Range<usize>| {
         let (line, column) = position(text, span.start);
         ErrorLocation::File { path: path.to_owned(), line, column }
     };
@@ -92,14 +92,14 @@ pub(super) fn apply_file(config: &mut Config, path: &Path, text: &str, errors: &
         Err(error) => {
             errors.push(ConfigError {
                 code: ErrorCode::Syntax,
-                place: place(error.span().unwrap_or(0..0)),
+                location: locate(error.span().unwrap_or(0..0)),
                 message: format!("not valid TOML: {}", error.message()),
             });
             return;
         }
     };
     let tables = "listener";
-    let mut file = File { place, errors };
+    let mut file = File { locate, errors };
     file.set_keys(config, KEYS, SECTIONS, root.get_ref(), |name| name == tables);
     let Some(listeners) = root.get_ref().get(tables) else { return };
     let listed = listeners.get_ref().as_array().map(|list| list.iter());
@@ -122,13 +122,13 @@ pub(super) fn apply_file(config: &mut Config, path: &Path, text: &str, errors: &
 
 /// A file that is being read: converts positions to locations and collects errors.
 struct File<'a, P> {
-    place: P,
+    locate: P,
     errors: &'a mut Vec<ConfigError>,
 }
 
 impl<P: Fn(Range<usize>) -> ErrorLocation> File<'_, P> {
     fn note(&mut self, code: ErrorCode, span: Range<usize>, message: String) {
-        self.errors.push(ConfigError { code, place: (self.place)(span), message });
+        self.errors.push(ConfigError { code, location: (self.locate)(span), message });
     }
 
     /// Sets each of `keys` that occurs in `table` or its `sections`. Names for which `is_skipped` returns true are ignored.

@@ -97,11 +97,11 @@ pub(super) fn run(parser: lexopt::Parser) -> Result<ExitCode, CommandExit> {
         Source::Folder(folder) => add_to_folder(&folder, name, &entry, &schema, &text),
         Source::Admin(admin) => {
             (entry.schema, entry.schema_file) = (Some(text), Some(file.to_owned()));
-            let answer = admin.ask("PUT", &format!("/v1/contracts/{}", escaped(name)), &entry.to_json())?;
-            match answer.status {
+            let response = admin.request("PUT", &format!("/v1/contracts/{}", escaped(name)), &entry.to_json())?;
+            match response.status {
                 200 => Ok(print(&format!("contract {name} replaced\n"))),
                 201 => Ok(print(&format!("contract {name} added\n"))),
-                _ => Err(answer.refusal()),
+                _ => Err(response.refusal()),
             }
         }
     }

@@ -17,14 +17,14 @@ use crate::json::{self, Value};
 /// Timeout for connecting, and for each read and write.
 const TIMEOUT: Duration = Duration::from_secs(30);
 /// Largest response.
-const ANSWER_MAX_BYTES: u64 = 64 * 1024 * 1024;
+const RESPONSE_MAX_BYTES: u64 = 64 * 1024 * 1024;
 const FIELDS_MAX: usize = 64;
 const REQUEST_HEAD_MAX_BYTES: usize = 64 * 1024;
 /// Largest file with certificate authorities.
 const CA_MAX_BYTES: usize = 4 << 20;
 
 /// A client of an admin API.
-pub(in crate::cli) struct Admin {
+pub(in crate::cli) struct AdminClient {
     /// Host and port.
     authority: String,
     token: String,
@@ -37,30 +37,30 @@ trait Stream: Read + Write {}
 
 impl<S: Read + Write> Stream for S {}
 
-impl std::fmt::Debug for Admin {
+impl std::fmt::Debug for AdminClient {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Admin").field("authority", &self.authority).finish_non_exhaustive()
+        f.debug_struct("AdminClient").field("authority", &self.authority).finish_non_exhaustive()
     }
 }
 
 /// A response.
-pub(in crate::cli) struct Answer {
+pub(in crate::cli) struct ApiResponse {
     pub(in crate::cli) status: u16,
     pub(in crate::cli) body: String,
 }
 
-impl Admin {
+impl AdminClient {
     /// A client for `url` with the token in `token_file`. `ca` replaces the certificate authorities of the system.
     ///
     /// # Errors
     /// A description of what is wrong with the files or the URL.
-    pub(in crate::cli) fn open(url: &str, token_file: &Path, ca: Option<&Path>) -> Result<Admin, String> {
-        Admin::new(url, crate::admin::read_token(token_file)?, ca)
+    pub(in crate::cli) fn open(url: &str, token_file: &Path, ca: Option<&Path>) -> Result<AdminClient, String> {
+        AdminClient::new(url, crate::admin::read_token(token_file)?, ca)
     }
 
     /// # Errors
     /// A description of what is wrong with the URL or the file.
-    fn new(url: &str, token: String, ca: Option<&Path>) -> Result<Admin, String> {
+    fn new(url: &str, token: String, ca: Option<&Path>) -> Result<AdminClient, String> {
         let (is_tls, rest) = match url.strip_prefix("https://") {
             Some(rest) => (true, Some(rest)),
             None => (false, url.strip_prefix("http://")),
@@ -82,13 +82,13 @@ impl Admin {
             return Err("--ca requires a URL that begins with https://".to_owned());
         }
         let tls = is_tls.then(|| tls(ca)).transpose()?;
-        Ok(Admin { authority: authority.to_owned(), token, tls })
+        Ok(AdminClient { authority: authority.to_owned(), token, tls })
     }
 
     /// Gets `path` and returns the body.
     pub(in crate::cli) fn get(&self, path: &str) -> Result<String, CommandExit> {
-        let answer = self.ask("GET", path, "")?;
-        if answer.status == 200 { Ok(answer.body) } else { Err(answer.refusal()) }
+        let response = self.request("GET", path, "")?;
+        if response.status == 200 { Ok(response.body) } else { Err(response.refusal()) }
     }
 
     /// Gets `path` and returns the body as a stream.
@@ -110,8 +110,8 @@ impl Admin {
         if head.starts_with(b"HTTP/1.1 200 ") {
             return Ok(reader);
         }
-        reader.take(ANSWER_MAX_BYTES).read_to_end(&mut head).map_err(|error| self.lost(&error))?;
-        Err(Answer::read(&head).map_or_else(|| self.no_http(), |answer| answer.refusal()))
+        reader.take(RESPONSE_MAX_BYTES).read_to_end(&mut head).map_err(|error| self.lost(&error))?;
+        Err(ApiResponse::read(&head).map_or_else(|| self.no_http(), |response| response.refusal()))
     }
 
     fn lost(&self, error: &io::Error) -> CommandExit {
@@ -125,7 +125,7 @@ impl Admin {
         )
     }
 
-    pub(in crate::cli) fn ask(&self, method: &str, path: &str, body: &str) -> Result<Answer, CommandExit> {
+    pub(in crate::cli) fn request(&self, method: &str, path: &str, body: &str) -> Result<ApiResponse, CommandExit> {
         let lost = |error| self.lost(&error);
         let mut stream = self.connect().map_err(lost)?;
         let request = format!(
@@ -138,9 +138,9 @@ impl Admin {
         // A server that refuses early does not read the whole request; its response is more useful than the write error.
         let written = stream.write_all(request.as_bytes());
         let mut bytes = Vec::new();
-        let read = stream.take(ANSWER_MAX_BYTES).read_to_end(&mut bytes);
-        match Answer::read(&bytes) {
-            Some(answer) => Ok(answer),
+        let read = stream.take(RESPONSE_MAX_BYTES).read_to_end(&mut bytes);
+        match ApiResponse::read(&bytes) {
+            Some(response) => Ok(response),
             None => {
                 written.and(read).map_err(lost)?;
                 Err(self.no_http())
@@ -203,9 +203,9 @@ fn tls(ca: Option<&Path>) -> Result<Arc<ClientConfig>, String> {
     Ok(Arc::new(config.with_root_certificates(authorities).with_no_client_auth()))
 }
 
-impl Answer {
+impl ApiResponse {
     /// Parses a response; `None` if it is incomplete.
-    fn read(bytes: &[u8]) -> Option<Answer> {
+    fn read(bytes: &[u8]) -> Option<ApiResponse> {
         let mut fields = [httparse::EMPTY_HEADER; FIELDS_MAX];
         let mut response = httparse::Response::new(&mut fields);
         let Ok(httparse::Status::Complete(body_at)) = response.parse(bytes) else { return None };
@@ -215,7 +215,7 @@ impl Answer {
             None => bytes.len() - body_at,
         };
         let body = bytes.get(body_at..body_at.checked_add(length)?)?;
-        Some(Answer { status: response.code?, body: str::from_utf8(body).ok()?.to_owned() })
+        Some(ApiResponse { status: response.code?, body: str::from_utf8(body).ok()?.to_owned() })
     }
 
     /// The errors of the API, one line each.
@@ -250,7 +250,7 @@ mod tests {
 
     #[test]
     fn addresses_are_checked() {
-        let new = |url| Admin::new(url, "token".to_owned(), None);
+        let new = |url| AdminClient::new(url, "token".to_owned(), None);
         assert_eq!(new("http://127.0.0.1:9183/").map(|admin| admin.authority).as_deref(), Ok("127.0.0.1:9183"));
         assert_eq!(new("http://[::1]:9183").map(|admin| admin.authority).as_deref(), Ok("[::1]:9183"));
         for wrong in [
@@ -269,7 +269,7 @@ mod tests {
 
     #[test]
     fn answers_must_have_come_whole() {
-        let read = |text: &str| Answer::read(text.as_bytes()).map(|answer| (answer.status, answer.body));
+        let read = |text: &str| ApiResponse::read(text.as_bytes()).map(|response| (response.status, response.body));
         assert_eq!(read("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}"), Some((200, "{}".to_owned())));
         assert_eq!(read("HTTP/1.1 204 No Content\r\n\r\n"), Some((204, String::new())));
         for part in ["", "HTTP/1.1 200 OK\r\n", "HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\n{}", "220 ready\r\n\r\n"] {

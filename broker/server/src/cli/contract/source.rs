@@ -7,7 +7,7 @@ use tautwire_contracts::{Catalogue, Format, discovery};
 use super::super::arguments::{Arguments, OptionSpec, value};
 use super::super::serve::failure;
 use super::super::{CommandExit, Exit};
-use super::http::Admin;
+use super::http::AdminClient;
 use crate::contracts;
 use crate::json::{self, Value};
 
@@ -41,7 +41,7 @@ pub(super) struct SourceOptions {
 #[derive(Debug)]
 pub(super) enum Source {
     Folder(PathBuf),
-    Admin(Admin),
+    Admin(AdminClient),
 }
 
 impl SourceOptions {
@@ -65,7 +65,7 @@ impl SourceOptions {
             (path, None, None) => Ok(Source::Folder(path.unwrap_or_else(|| FOLDER.into()))),
             (None, Some(url), Some(file)) => {
                 let admin =
-                    Admin::open(&url, &file, self.ca.as_deref()).map_err(|error| arguments.command_failure(&error))?;
+                    AdminClient::open(&url, &file, self.ca.as_deref()).map_err(|error| arguments.command_failure(&error))?;
                 Ok(Source::Admin(admin))
             }
             (None, Some(_), None) => Err(arguments.command_failure("--admin needs --token-file")),
@@ -94,8 +94,8 @@ impl Source {
                 let names = index.list("contracts").iter().map(|contract: &Value| contract.text("name"));
                 let pages = names
                     .map(|name| {
-                        let answer = admin.get(&format!("/v1/contracts/{name}"))?;
-                        discovery::read(Format::Json, answer.as_bytes()).map_err(invalid_response)
+                        let response = admin.get(&format!("/v1/contracts/{name}"))?;
+                        discovery::read(Format::Json, response.as_bytes()).map_err(invalid_response)
                     })
                     .collect::<Result<Vec<_>, CommandExit>>()?;
                 Catalogue::of_pages(&pages).map_err(invalid_response)

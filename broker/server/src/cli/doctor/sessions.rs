@@ -1,6 +1,6 @@
 //! Checks for neglected sessions of the running broker.
 
-use super::super::contract::http::Admin;
+use super::super::contract::http::AdminClient;
 use super::super::data::grouped::{grouped, grouped_count};
 use super::CheckResult;
 use crate::config::Config;
@@ -15,24 +15,24 @@ pub(super) fn neglected_sessions(config: &Config) -> Option<CheckResult> {
     let address = config.admin.listen.0?;
     let token_file = config.admin.token_file.get()?;
     let ca = config.admin.certificate.iter().next().filter(|_| address.is_tls);
-    let admin = Admin::open(&address.to_string(), token_file, ca).ok()?;
+    let admin = AdminClient::open(&address.to_string(), token_file, ca).ok()?;
     let path = format!("/v1/clients?neglected=true&sort=queued_messages&descending=true&limit={NAMED_MAX}");
-    let answer = json::parse(&admin.get(&path).ok()?).ok()?;
-    Some(check_result(&answer))
+    let response = json::parse(&admin.get(&path).ok()?).ok()?;
+    Some(check_result(&response))
 }
 
-fn check_result(answer: &Value) -> CheckResult {
+fn check_result(response: &Value) -> CheckResult {
     let number = |value: &Value, name: &str| -> u64 {
         match value.get(name) {
             Some(Value::Number(number)) => number.parse().unwrap_or(0),
             _ => 0,
         }
     };
-    let matched = number(answer, "matched");
+    let matched = number(response, "matched");
     if matched == 0 {
         return CheckResult::passed("sessions", "no session is neglected".to_owned());
     }
-    let named = answer.list("clients").iter().map(|client| {
+    let named = response.list("clients").iter().map(|client| {
         let since = UtcTime::from_unix(number(client, "left_ms") / 1_000, 0).to_rfc3339();
         let (client_id, queued) =
             (client.text("client_id"), grouped_count(number(client, "queued_messages"), "message"));

@@ -1,7 +1,7 @@
 //! Options without a counterpart, with the reason and the consequence.
 
 /// Options of bridges: those that begin with `bridge_`, and these.
-const OF_BRIDGES: &[&str] = &[
+const BRIDGE_OPTIONS: &[&str] = &[
     "address",
     "addresses",
     "cleansession",
@@ -66,7 +66,7 @@ pub(super) fn counterpart(key: &str) -> Option<&'static str> {
         }
         "enable_control_api" => "there are no topics below $CONTROL; use the admin API instead (admin.listen)",
         "max_log_entries" | "retry_interval" => "an option of older versions; it has no effect in Mosquitto 2 either",
-        key if key.starts_with("bridge_") || OF_BRIDGES.contains(&key) => super::options::NO_BRIDGES,
+        key if key.starts_with("bridge_") || BRIDGE_OPTIONS.contains(&key) => super::options::NO_BRIDGES,
         _ => return None,
     })
 }

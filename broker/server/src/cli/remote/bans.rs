@@ -60,11 +60,11 @@ fn list(mut arguments: Arguments) -> Result<ExitCode, CommandExit> {
         Err(arguments.failure("is not supported by this command"))
     })?;
     let [] = given.word(&arguments, "no further arguments")?;
-    let answer = given.ask(&arguments, "GET", "/v1/bans")?;
+    let response = given.request(&arguments, "GET", "/v1/bans")?;
     if given.json {
-        return Ok(print(&answer.body));
+        return Ok(print(&response.body));
     }
-    let value = parsed(&answer)?;
+    let value = parsed(&response)?;
     let rows: Vec<Vec<String>> = value
         .list("bans")
         .iter()
@@ -101,6 +101,6 @@ fn change(mut arguments: Arguments, method: &str) -> Result<ExitCode, CommandExi
         push_string(&mut body, &why);
     }
     body.push('}');
-    given.ask_with(&arguments, method, "/v1/bans", &body)?;
+    given.request_with_body(&arguments, method, "/v1/bans", &body)?;
     Ok(print(""))
 }

@@ -144,9 +144,9 @@ fn list(mut arguments: Arguments, connected: bool) -> Result<ExitCode, CommandEx
     if connected || is_offline {
         given.query.push(("connected", (!is_offline).to_string()));
     }
-    let answer = given.ask(&arguments, "GET", "/v1/clients")?;
+    let response = given.request(&arguments, "GET", "/v1/clients")?;
     if given.json {
-        return Ok(print(&answer.body));
+        return Ok(print(&response.body));
     }
     const COLUMNS: [(&str, &str); 10] = [
         ("client", "client_id"),
@@ -160,7 +160,7 @@ fn list(mut arguments: Arguments, connected: bool) -> Result<ExitCode, CommandEx
         ("bytes", "held_bytes"),
         ("listener", "listener"),
     ];
-    let value = parsed(&answer)?;
+    let value = parsed(&response)?;
     let clients = value.list("clients");
     let rows: Vec<Vec<String>> =
         clients.iter().map(|client| COLUMNS.iter().map(|(_, name)| shown(client.get(name))).collect()).collect();
@@ -176,11 +176,11 @@ fn show(mut arguments: Arguments) -> Result<ExitCode, CommandExit> {
         Err(arguments.failure("is not supported by this command"))
     })?;
     let [client] = given.word(&arguments, "the client identifier")?;
-    let answer = given.ask(&arguments, "GET", &format!("/v1/clients/{}", percent_encoded(client)))?;
+    let response = given.request(&arguments, "GET", &format!("/v1/clients/{}", percent_encoded(client)))?;
     if given.json {
-        return Ok(print(&answer.body));
+        return Ok(print(&response.body));
     }
-    let value = parsed(&answer)?;
+    let value = parsed(&response)?;
     let mut text = String::new();
     if let crate::json::Value::Object(members) = &value {
         for (name, member) in members.iter().filter(|(name, _)| name != "drops") {
@@ -208,7 +208,7 @@ fn end(mut arguments: Arguments, resource: &str) -> Result<ExitCode, CommandExit
         Err(arguments.failure("is not supported by this command"))
     })?;
     let [client] = given.word(&arguments, "the client identifier")?;
-    given.ask(&arguments, "DELETE", &format!("/v1/clients/{}/{resource}", percent_encoded(client)))?;
+    given.request(&arguments, "DELETE", &format!("/v1/clients/{}/{resource}", percent_encoded(client)))?;
     Ok(print(""))
 }
 
@@ -219,11 +219,11 @@ fn subscriptions(mut arguments: Arguments) -> Result<ExitCode, CommandExit> {
     })?;
     let [client] = given.word(&arguments, "the client identifier")?;
     let path = format!("/v1/clients/{}/subscriptions", percent_encoded(client));
-    let answer = given.ask(&arguments, "GET", &path)?;
+    let response = given.request(&arguments, "GET", &path)?;
     if given.json {
-        return Ok(print(&answer.body));
+        return Ok(print(&response.body));
     }
-    let value = parsed(&answer)?;
+    let value = parsed(&response)?;
     const COLUMNS: [&str; 7] =
         ["filter", "qos", "no_local", "retain_as_published", "retain_handling", "identifier", "format"];
     let rows: Vec<Vec<String>> = value

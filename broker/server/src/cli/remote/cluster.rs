@@ -71,11 +71,11 @@ fn status(mut arguments: Arguments) -> Result<ExitCode, CommandExit> {
         Err(arguments.failure("is not supported by this command"))
     })?;
     let [] = given.word(&arguments, "no further arguments")?;
-    let answer = given.ask(&arguments, "GET", "/v1/cluster")?;
+    let response = given.request(&arguments, "GET", "/v1/cluster")?;
     if given.json {
-        return Ok(print(&answer.body));
+        return Ok(print(&response.body));
     }
-    let value = parsed(&answer)?;
+    let value = parsed(&response)?;
     const COLUMNS: [&str; 6] = ["name", "state", "sessions", "reference", "age_ms", "life"];
     let row = |node: &Value| COLUMNS.iter().map(|name| shown(node.get(name))).collect();
     let rows: Vec<Vec<String>> = value.list("nodes").iter().map(row).collect();
@@ -124,7 +124,7 @@ fn drain(mut arguments: Arguments) -> Result<ExitCode, CommandExit> {
     let [node] = given.word(&arguments, "the name of the node")?;
     let node = node.to_owned();
     given.query.push(("node", node.clone()));
-    given.ask(&arguments, "POST", "/v1/cluster/drain")?;
+    given.request(&arguments, "POST", "/v1/cluster/drain")?;
     Ok(print(&format!("{node} is being drained; `tautwire cluster status` shows when it is done\n")))
 }
 
@@ -133,7 +133,7 @@ fn rebalance(mut arguments: Arguments) -> Result<ExitCode, CommandExit> {
         Err(arguments.failure("is not supported by this command"))
     })?;
     let [] = given.word(&arguments, "no further arguments")?;
-    given.ask(&arguments, "POST", "/v1/cluster/rebalance")?;
+    given.request(&arguments, "POST", "/v1/cluster/rebalance")?;
     Ok(print("the node is redirecting its excess clients to other nodes\n"))
 }
 

@@ -15,7 +15,7 @@ use std::io::BufRead;
 use std::path::PathBuf;
 
 use super::arguments::{Argument, Arguments, Command, OptionSpec, flag};
-use super::contract::http::{Admin, Answer};
+use super::contract::http::{AdminClient, ApiResponse};
 use super::contract::source::{ADMIN, CA, TOKEN_FILE};
 use super::{CommandExit, Exit};
 use crate::json::{self, Value};
@@ -68,14 +68,14 @@ impl RemoteArguments {
     }
 
     /// Sends a request to `path` with the query; a refusal is an error.
-    fn ask(&self, arguments: &Arguments, method: &str, path: &str) -> Result<Answer, CommandExit> {
-        self.ask_with(arguments, method, path, "")
+    fn request(&self, arguments: &Arguments, method: &str, path: &str) -> Result<ApiResponse, CommandExit> {
+        self.request_with_body(arguments, method, path, "")
     }
 
     /// Sends a request with a body.
-    fn ask_with(&self, arguments: &Arguments, method: &str, path: &str, body: &str) -> Result<Answer, CommandExit> {
-        let answer = self.api(arguments)?.ask(method, &self.with_query(path), body)?;
-        if answer.status < 300 { Ok(answer) } else { Err(answer.refusal()) }
+    fn request_with_body(&self, arguments: &Arguments, method: &str, path: &str, body: &str) -> Result<ApiResponse, CommandExit> {
+        let response = self.api(arguments)?.request(method, &self.with_query(path), body)?;
+        if response.status < 300 { Ok(response) } else { Err(response.refusal()) }
     }
 
     /// Gets `path` with the query as a stream.
@@ -83,11 +83,11 @@ impl RemoteArguments {
         self.api(arguments)?.open_stream(&self.with_query(path))
     }
 
-    fn api(&self, arguments: &Arguments) -> Result<Admin, CommandExit> {
+    fn api(&self, arguments: &Arguments) -> Result<AdminClient, CommandExit> {
         let (Some(url), Some(file)) = (&self.admin, &self.token_file) else {
             return Err(arguments.command_failure("--admin and --token-file are required"));
         };
-        Admin::open(url, file, self.ca.as_deref()).map_err(|error| arguments.command_failure(&error))
+        AdminClient::open(url, file, self.ca.as_deref()).map_err(|error| arguments.command_failure(&error))
     }
 
     fn with_query(&self, path: &str) -> String {
@@ -98,8 +98,8 @@ impl RemoteArguments {
     }
 }
 
-fn parsed(answer: &Answer) -> Result<Value, CommandExit> {
-    json::parse(&answer.body).map_err(|error| {
+fn parsed(response: &ApiResponse) -> Result<Value, CommandExit> {
+    json::parse(&response.body).map_err(|error| {
         CommandExit::failure(Exit::Connection, format!("invalid response from the admin API: {}", error.message))
     })
 }

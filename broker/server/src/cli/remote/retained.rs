@@ -67,11 +67,11 @@ fn list(mut arguments: Arguments) -> Result<ExitCode, CommandExit> {
         let [filter] = given.word(&arguments, "one FILTER at most")?.map(str::to_owned);
         given.query.push(("filter", filter));
     }
-    let answer = given.ask(&arguments, "GET", "/v1/retained")?;
+    let response = given.request(&arguments, "GET", "/v1/retained")?;
     if given.json {
-        return Ok(print(&answer.body));
+        return Ok(print(&response.body));
     }
-    let value = parsed(&answer)?;
+    let value = parsed(&response)?;
     const COLUMNS: [&str; 6] = ["topic", "qos", "payload_bytes", "expires_ms", "content_type", "contract"];
     let row = |message: &Value| {
         let cell = |name: &&str| match *name {
@@ -94,11 +94,11 @@ fn show(mut arguments: Arguments) -> Result<ExitCode, CommandExit> {
         Err(arguments.failure("is not supported by this command"))
     })?;
     let [topic] = given.word(&arguments, "the TOPIC")?;
-    let answer = given.ask(&arguments, "GET", &format!("/v1/retained/{}", percent_encoded(topic)))?;
+    let response = given.request(&arguments, "GET", &format!("/v1/retained/{}", percent_encoded(topic)))?;
     if given.json {
-        return Ok(print(&answer.body));
+        return Ok(print(&response.body));
     }
-    let value = parsed(&answer)?;
+    let value = parsed(&response)?;
     let mut text = String::new();
     for (name, shown) in [
         ("topic", shown(value.get("topic"))),
@@ -133,8 +133,8 @@ fn delete(mut arguments: Arguments) -> Result<ExitCode, CommandExit> {
     given.query.push(("filter", filter));
     let mut deleted = 0;
     loop {
-        let answer = given.ask(&arguments, "DELETE", "/v1/retained")?;
-        let value = parsed(&answer)?;
+        let response = given.request(&arguments, "DELETE", "/v1/retained")?;
+        let value = parsed(&response)?;
         let number = |name| shown(value.get(name)).parse::<u64>().unwrap_or(0);
         deleted += number("deleted");
         let has_more = matches!(value.get("more"), Some(Value::Bool(true)));

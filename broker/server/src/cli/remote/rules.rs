@@ -32,11 +32,11 @@ pub(in crate::cli) fn list(parser: lexopt::Parser) -> Result<ExitCode, CommandEx
         Ok(())
     })?;
     let [] = given.word(&arguments, "no further arguments")?;
-    let answer = given.ask(&arguments, "GET", "/v1/rules")?;
+    let response = given.request(&arguments, "GET", "/v1/rules")?;
     if given.json {
-        return Ok(print(&answer.body));
+        return Ok(print(&response.body));
     }
-    let value = parsed(&answer)?;
+    let value = parsed(&response)?;
     if value.get("open") == Some(&Value::Bool(true)) {
         return Ok(print("there are no access rules: clients may publish and subscribe to everything\n"));
     }

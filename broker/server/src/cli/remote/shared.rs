@@ -83,11 +83,11 @@ pub(super) fn run(mut arguments: Arguments) -> Result<ExitCode, CommandExit> {
 }
 
 fn show(given: &RemoteArguments, arguments: &Arguments) -> Result<ExitCode, CommandExit> {
-    let answer = given.ask(arguments, "GET", PATH)?;
+    let response = given.request(arguments, "GET", PATH)?;
     if given.json {
-        return Ok(print(&answer.body));
+        return Ok(print(&response.body));
     }
-    Ok(print(&described(&parsed(&answer)?)))
+    Ok(print(&described(&parsed(&response)?)))
 }
 
 /// Formats the shared configuration for people.
@@ -119,14 +119,14 @@ fn push(given: &RemoteArguments, pushed: PushArguments, arguments: &Arguments) -
     let body = pushed.body(arguments)?;
     let expected = match pushed.expected {
         Some(expected) => expected,
-        None => shown(parsed(&given.ask(arguments, "GET", PATH)?)?.get("number")),
+        None => shown(parsed(&given.request(arguments, "GET", PATH)?)?.get("number")),
     };
     let path = format!("{PATH}?expect={}", super::percent_encoded(&expected));
-    let answer = given.ask_with(arguments, "PUT", &path, &body)?;
+    let response = given.request_with_body(arguments, "PUT", &path, &body)?;
     if given.json {
-        return Ok(print(&answer.body));
+        return Ok(print(&response.body));
     }
-    Ok(print(&described(&parsed(&answer)?)))
+    Ok(print(&described(&parsed(&response)?)))
 }
 
 impl PushArguments {
@@ -177,8 +177,8 @@ fn json_text(text: &str) -> String {
 }
 
 fn pull(given: &RemoteArguments, folder: &Path, arguments: &Arguments) -> Result<ExitCode, CommandExit> {
-    let answer = given.ask(arguments, "GET", &format!("{PATH}?content=true"))?;
-    let value = parsed(&answer)?;
+    let response = given.request(arguments, "GET", &format!("{PATH}?content=true"))?;
+    let value = parsed(&response)?;
     let content = value.get("content");
     let mut written = Vec::new();
     let mut write = |name: &str, text: &str| {

@@ -55,12 +55,12 @@ fn listeners(mut arguments: Arguments) -> Result<ExitCode, CommandExit> {
         Err(arguments.failure("is not supported by this command"))
     })?;
     let [] = given.word(&arguments, "no further arguments")?;
-    let answer = given.ask(&arguments, "GET", "/v1/listeners")?;
+    let response = given.request(&arguments, "GET", "/v1/listeners")?;
     if given.json {
-        return Ok(print(&answer.body));
+        return Ok(print(&response.body));
     }
     const COLUMNS: [&str; 5] = ["name", "address", "connections", "accepted", "refused"];
-    let value = parsed(&answer)?;
+    let value = parsed(&response)?;
     let row = |listener: &Value| COLUMNS.iter().map(|name| shown(listener.get(name))).collect();
     let rows: Vec<Vec<String>> = value.list("listeners").iter().map(row).collect();
     Ok(print(&table(&COLUMNS, &rows)))
@@ -73,11 +73,11 @@ fn stats(mut arguments: Arguments) -> Result<ExitCode, CommandExit> {
         Ok(())
     })?;
     let [] = given.word(&arguments, "no further arguments")?;
-    let answer = given.ask(&arguments, "GET", "/metrics")?;
+    let response = given.request(&arguments, "GET", "/metrics")?;
     if given.json {
-        return Ok(print(&answer.body));
+        return Ok(print(&response.body));
     }
-    let Value::Object(members) = parsed(&answer)? else { return Ok(print("")) };
+    let Value::Object(members) = parsed(&response)? else { return Ok(print("")) };
     let is_shown = |(name, value): &&(String, Value)| name.contains(&*search) && shown(Some(value)) != "0";
     let mut selected = members.iter().filter(is_shown).peekable();
     if selected.peek().is_none() {

@@ -95,19 +95,19 @@ fn on_screen(text: &str) -> String {
 
 impl Snapshot {
     fn take(given: &mut RemoteArguments, arguments: &Arguments, rows: u64) -> Result<Snapshot, CommandExit> {
-        let mut ask = |path: &str, query: &[(&'static str, &str)]| {
+        let mut get = |path: &str, query: &[(&'static str, &str)]| {
             given.query = query.iter().map(|(name, value)| (*name, (*value).to_owned())).collect();
-            let answer = given.ask(arguments, "GET", path)?;
-            Ok::<_, CommandExit>((parsed(&answer)?, answer.body))
+            let response = given.request(arguments, "GET", path)?;
+            Ok::<_, CommandExit>((parsed(&response)?, response.body))
         };
-        let (overview, overview_json) = ask("/v1/overview", &[])?;
+        let (overview, overview_json) = get("/v1/overview", &[])?;
         let limit = rows.to_string();
         let client_query = [("sort", "queued_messages"), ("descending", "true"), ("limit", &*limit)];
-        let (clients, clients_json) = ask("/v1/clients", &client_query)?;
-        let (topics, topics_json) = ask("/v1/topics", &[("limit", "1000")])?;
+        let (clients, clients_json) = get("/v1/clients", &client_query)?;
+        let (topics, topics_json) = get("/v1/topics", &[("limit", "1000")])?;
         let [overview_json, clients_json, topics_json] =
             [overview_json, clients_json, topics_json].map(|json| json.trim_end().to_owned());
-        let (topic_metrics, topic_metrics_json) = ask("/v1/topic-metrics", &[])?;
+        let (topic_metrics, topic_metrics_json) = get("/v1/topic-metrics", &[])?;
         let json = format!(
             "{{\"overview\":{overview_json},\"clients\":{clients_json},\"topics\":{topics_json},\"topic_metrics\":{}}}\n",
             topic_metrics_json.trim_end(),

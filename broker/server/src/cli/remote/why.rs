@@ -51,11 +51,11 @@ pub(in crate::cli) fn run(parser: lexopt::Parser) -> Result<ExitCode, CommandExi
     })?;
     let [client, topic] = given.word(&arguments, "CLIENT and TOPIC")?.map(str::to_owned);
     given.query.push(("topic", topic));
-    let answer = given.ask(&arguments, "GET", &format!("/v1/clients/{}/why", percent_encoded(&client)))?;
-    let value = parsed(&answer)?;
+    let response = given.request(&arguments, "GET", &format!("/v1/clients/{}/why", percent_encoded(&client)))?;
+    let value = parsed(&response)?;
     let outcome = value.text("outcome");
     if given.json {
-        print(&answer.body);
+        print(&response.body);
     } else {
         let mut text = format!("{}\n", sentence(outcome));
         for finding in value.list("findings") {
