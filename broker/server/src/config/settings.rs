@@ -499,8 +499,8 @@ settings! {
         /// Bytes of the retained messages of one user, including topics. A message beyond it is refused with Quota exceeded (0x97). 0 means
         /// no limit.
         user_retained_bytes: usize = 0, in 0..=1_099_511_627_776, unit "bytes";
-        /// Largest payload of a message that is transcoded to another format. A subscriber that would get a larger one gets an error
-        /// message instead. A thread does nothing else while it transcodes a payload, so a large one delays other clients.
+        /// Largest payload of a message that is transcoded to another format. A subscriber that would get a larger one is notified of the
+        /// error instead. A thread does nothing else while it transcodes a payload, so a large one delays other clients.
         transcoded_bytes: usize = 2_097_152, in 1_024..=268_435_455;
         /// Batches queued from one reactor thread to another. When the queue is full, QoS 0 messages are dropped and counted, and reading
         /// from publishers of QoS 1 and QoS 2 pauses until there is space.
