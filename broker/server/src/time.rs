@@ -79,7 +79,9 @@ impl UtcTime {
         text
     }
 
-    /// Appends the time as RFC 3339 with 0 to 9 digits of a second, for example `2026-01-31T09:05:07.250Z`.
+    /// Appends the time as RFC 3339 with up to 9 digits of a second.
+    ///
+    /// For example, three digits give `2026-01-31T09:05:07.250Z`.
     pub(crate) fn push_rfc3339(&self, text: &mut String, digits: u32) {
         let _ = write!(text, "{self}");
         if digits > 0 {

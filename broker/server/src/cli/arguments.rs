@@ -214,7 +214,7 @@ impl Arguments {
         self.parser.value().map_err(|_| self.failure("expected a value"))
     }
 
-    /// Reads the value of the current option as an integer in a range that fits the type.
+    /// Reads the value of the current option as an integer in `range`.
     pub(crate) fn number<T: TryFrom<u64>>(&mut self, range: RangeInclusive<u64>) -> Result<T, CommandExit> {
         let text = self.string()?;
         u64::from_str(&text)

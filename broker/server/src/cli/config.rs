@@ -82,7 +82,12 @@ pub(super) fn run(arguments: Vec<OsString>) -> Result<ExitCode, CommandExit> {
 }
 
 /// Sends a request to a running broker and prints its response.
-fn send_request(command: &'static Command, parser: lexopt::Parser, method: &str, path: &str) -> Result<ExitCode, CommandExit> {
+fn send_request(
+    command: &'static Command,
+    parser: lexopt::Parser,
+    method: &str,
+    path: &str,
+) -> Result<ExitCode, CommandExit> {
     let mut arguments = Arguments::new(command, parser);
     let (mut url, mut token_file, mut ca) = (None, None, None);
     while let Some(argument) = arguments.next()? {

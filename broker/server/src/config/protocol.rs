@@ -90,7 +90,9 @@ impl Setting for ClientIdPrefix {
 }
 
 impl Config {
-    /// Checks that assigned identifiers are not too long, so that a client can reconnect with its own.
+    /// Checks that assigned identifiers are short enough.
+    ///
+    /// A client must be able to reconnect with its assigned identifier.
     pub(super) fn check_client_ids(&self, errors: &mut Vec<ConfigError>) {
         let own = self.listener.iter().filter_map(|listener| listener.mqtt.assigned_client_id_prefix.as_ref());
         for prefix in own.chain([&self.mqtt.assigned_client_id_prefix]) {

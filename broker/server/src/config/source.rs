@@ -55,8 +55,11 @@ impl Override {
     }
 
     pub(super) fn apply(&self, config: &mut Config) -> Result<(), ConfigError> {
-        let fail =
-            |code, message| ConfigError { code, location: ErrorLocation::Option { option: self.option.clone() }, message };
+        let fail = |code, message| ConfigError {
+            code,
+            location: ErrorLocation::Option { option: self.option.clone() },
+            message,
+        };
         let key = registry::find(&self.key).ok_or_else(|| fail(ErrorCode::UnknownKey, unknown_key(&self.key, KEYS)))?;
         let list = as_list(&self.value);
         let parsed = parse_value(&self.value, &list);
@@ -67,8 +70,9 @@ impl Override {
     }
 }
 
-/// Parses a value as TOML, or else as a string or a list of strings, so that a shell needs no double quoting: `--set log.level=debug`,
-/// `--set listen=127.0.0.1:1883,127.0.0.1:1884`.
+/// Parses a value as TOML, or else as a string or a list of strings.
+///
+/// A shell then needs no double quoting: `--set log.level=debug`, `--set listen=127.0.0.1:1883,127.0.0.1:1884`.
 fn parse_value<'a>(text: &'a str, list: &'a str) -> DeValue<'a> {
     let parsed =
         DeValue::parse(text).or_else(|error| if text.contains(',') { DeValue::parse(list) } else { Err(error) });

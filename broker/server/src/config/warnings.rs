@@ -79,7 +79,9 @@ impl Config {
         }
     }
 
-    /// Warns of listeners on which nobody can authenticate because the password file is empty, one line for each file.
+    /// Warns of listeners whose password file is empty, so that nobody can authenticate.
+    ///
+    /// There is one warning for each file.
     fn check_empty_password_files(&self, warn: &mut impl FnMut(String, String)) {
         let mut closed: Vec<(PathBuf, Vec<String>)> = Vec::new();
         for listener in self.listeners().iter().filter(|listener| listener.accepts_only_passwords()) {

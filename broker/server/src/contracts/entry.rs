@@ -146,7 +146,9 @@ impl Entry {
 }
 
 impl EntryValue {
-    /// Appends the value as JSON or TOML, which differ in the separator between names and values of a table.
+    /// Appends the value as JSON or TOML.
+    ///
+    /// `between` separates names and values of a table.
     fn push(&self, out: &mut String, between: &str) {
         match self {
             EntryValue::Text(text) => push_string(out, text),

@@ -8,7 +8,9 @@ use tautwire_contracts::{Catalogue, ErrorCode, Files, LoadError, LoadLimits, MAN
 
 /// Maximum depth of nested folders.
 const DEPTH_MAX: usize = 8;
-/// Maximum number of files and folders of any kind, so that a error path such as `/` fails soon.
+/// Maximum number of files and folders of any kind.
+///
+/// A wrong path such as `/` then fails soon.
 const ENTRIES_MAX: usize = 10_000;
 
 /// Loads the contracts of a folder.

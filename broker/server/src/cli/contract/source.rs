@@ -64,8 +64,8 @@ impl SourceOptions {
         match (self.path, self.admin, self.token_file) {
             (path, None, None) => Ok(Source::Folder(path.unwrap_or_else(|| FOLDER.into()))),
             (None, Some(url), Some(file)) => {
-                let admin =
-                    AdminClient::open(&url, &file, self.ca.as_deref()).map_err(|error| arguments.command_failure(&error))?;
+                let admin = AdminClient::open(&url, &file, self.ca.as_deref())
+                    .map_err(|error| arguments.command_failure(&error))?;
                 Ok(Source::Admin(admin))
             }
             (None, Some(_), None) => Err(arguments.command_failure("--admin needs --token-file")),

@@ -28,7 +28,9 @@ pub(super) struct CopyReport {
     pub(super) replaced: Option<PathBuf>,
 }
 
-/// Copies `from` next to `to`, and renames the copy to `to` once it is complete and durable. An existing directory is renamed.
+/// Copies `from` to a directory next to `to` and renames it to `to`.
+///
+/// It is renamed once it is complete and durable. An existing directory is renamed.
 pub(super) fn directory_copy(from_path: &Path, from: &ReadOnlyDirectory, to: &Path) -> Result<CopyReport, CommandExit> {
     let (copied, replaced) = replace_with(to, |staged| copy_into(from_path, from, staged))?;
     Ok(CopyReport { copied, replaced })

@@ -1,4 +1,6 @@
-//! Writes files to a staging directory, where the configuration is checked before the files are moved into place.
+//! Writes files to a staging directory before they are moved into place.
+//!
+//! The configuration is checked there.
 
 use std::fs::{self, DirBuilder, OpenOptions};
 use std::io::{self, Write as _};

@@ -117,7 +117,9 @@ impl ParsedConfig {
         Ok(Imported { files, notes: self.notes, database, mount_points })
     }
 
-    /// Returns the listeners with their security settings, and whether only this machine is served because nothing was configured.
+    /// Returns the listeners with their security settings.
+    ///
+    /// The flag is true if only this machine is served because no listener was configured.
     fn take_listeners(&mut self, file: &Path) -> (Vec<Listener>, bool) {
         let has_listeners = self.listeners.len() > 1;
         let first = &self.listeners[0];

@@ -73,7 +73,13 @@ impl RemoteArguments {
     }
 
     /// Sends a request with a body.
-    fn request_with_body(&self, arguments: &Arguments, method: &str, path: &str, body: &str) -> Result<ApiResponse, CommandExit> {
+    fn request_with_body(
+        &self,
+        arguments: &Arguments,
+        method: &str,
+        path: &str,
+        body: &str,
+    ) -> Result<ApiResponse, CommandExit> {
         let response = self.api(arguments)?.request(method, &self.with_query(path), body)?;
         if response.status < 300 { Ok(response) } else { Err(response.refusal()) }
     }

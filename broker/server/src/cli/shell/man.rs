@@ -117,7 +117,9 @@ fn paragraph(about: &str) -> String {
     about.lines().map(|each| line(each) + "\n").collect()
 }
 
-/// Formats a line of text, protected from being parsed as a request, which begins with a full stop or an apostrophe.
+/// Formats a line of text so that man does not parse it as a request.
+///
+/// Requests begin with a full stop or an apostrophe.
 fn line(text: &str) -> String {
     let is_request = text.starts_with(['.', '\'']);
     format!("{}{}", if is_request { "\\&" } else { "" }, escaped(text))

@@ -99,7 +99,9 @@ impl OptionValue {
     }
 }
 
-/// The distinct first words of commands, with the summary of the command or the list of subcommands.
+/// The distinct first words of commands.
+///
+/// Each has the summary of its command, or the list of its subcommands.
 fn first_words() -> Vec<(&'static str, String)> {
     let mut found: Vec<(&str, String)> = Vec::new();
     for (command, summary) in COMMANDS {
@@ -129,7 +131,9 @@ fn second_words(first: &str) -> Vec<(&'static str, &'static str)> {
         .collect()
 }
 
-/// The commands, those with two words first, so that a shell that matches prefixes finds them first.
+/// The commands, those with two words first.
+///
+/// A shell that matches prefixes then finds these first.
 fn longest_first() -> Vec<&'static Command> {
     let mut commands: Vec<&Command> = COMMANDS.iter().map(|(command, _)| *command).collect();
     commands.sort_by_key(|command| !command.name.contains(' '));
