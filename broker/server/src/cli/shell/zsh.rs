@@ -76,7 +76,7 @@ fn push_command(script: &mut String, command: &Command) {
     }
     let actions = command.actions();
     if !actions.is_empty() {
-        let _ = writeln!(script, "            '1:what:({})' \\", actions.join(" "));
+        let _ = writeln!(script, "            '1:action:({})' \\", actions.join(" "));
     }
     script.push_str("            '--help[Explain the command]' \\\n            '*:file:_files'\n        ;;\n");
 }
