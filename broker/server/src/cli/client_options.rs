@@ -63,7 +63,7 @@ pub(super) const CONNECTION_OPTIONS: &[OptionSpec] = &[
         "Resume the session of this client identifier, and keep it afterwards (without expiry, unless -x is given). \
          Needs -i.",
     ),
-    value(Some('x'), "session-expiry", "SECONDS", "Session expiry interval, or never."),
+    value(Some('x'), "session-expiry", "SECONDS", "Session expiry interval in seconds, or never for no expiry."),
     value(
         None,
         "connect-timeout",
