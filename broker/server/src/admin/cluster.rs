@@ -10,7 +10,7 @@ use crate::fields::Fields;
 /// `GET /v1/cluster`.
 pub(super) fn show(call: &mut RequestContext<'_, '_>) -> Result<Response, Response> {
     let node = node(call)?;
-    node.told().map(ok).ok_or_else(not_clustered)
+    node.status_fields().map(ok).ok_or_else(not_clustered)
 }
 
 /// `POST /v1/cluster/drain`. Drains this node, or forwards the request to the node that the query names.
@@ -38,7 +38,7 @@ pub(super) fn drain(call: &mut RequestContext<'_, '_>) -> Result<Response, Respo
 fn not_drained(name: &str, why: DrainError) -> Response {
     let refused = |status, code, why: String| Response::error(status, code, &why);
     match why {
-        DrainError::NoLife => not_clustered(),
+        DrainError::NotJoined => not_clustered(),
         DrainError::Unknown => refused(
             Status::NOT_FOUND,
             "cluster_node_unknown",
@@ -53,7 +53,7 @@ fn not_drained(name: &str, why: DrainError) -> Response {
                 "several live nodes are named {name}; try again after the dead one has been removed, or use the admin API of the node itself"
             ),
         ),
-        DrainError::Silent => refused(
+        DrainError::Unconfirmed => refused(
             Status::SERVICE_UNAVAILABLE,
             "cluster_node_silent",
             format!(

@@ -21,7 +21,7 @@ pub(super) fn ready(call: &mut RequestContext<'_, '_>) -> Result<Response, Respo
     if call.admin.reloader.is_stopping() {
         return Ok(Response::new(Status::SERVICE_UNAVAILABLE, JSON, "{\"status\":\"stopping\"}\n"));
     }
-    if let Some(node) = call.admin.reloader.node().filter(|node| !node.takes_clients()) {
+    if let Some(node) = call.admin.reloader.node().filter(|node| !node.accepts_clients()) {
         let body = match node.sharing().refused.is_empty() {
             true => "{\"status\":\"waiting\",\"cluster\":\"not serving\"}\n",
             false => "{\"status\":\"waiting\",\"cluster\":\"configuration\"}\n",

@@ -10,7 +10,7 @@ use super::contracts::not_changed;
 use super::query::Query;
 use super::response::{Response, Status};
 use super::routes::RequestContext;
-use crate::cluster::{Proposed, SharedConfigStatus};
+use crate::cluster::{ProposeOutcome, SharedConfigStatus};
 use crate::contracts::{Change, StoreError};
 use crate::fields::Fields;
 use crate::json;
@@ -70,7 +70,7 @@ pub(super) fn put(call: &mut RequestContext<'_, '_>) -> Result<Response, Respons
     let parts = changes.applied_to(latest.parts.clone());
     call.admin.reloader.check(&parts).map_err(|errors| Response::invalid_configuration(&errors))?;
     match node.propose(expected, &parts, deadline) {
-        Proposed::Accepted(number) => log::info!("admin: revision {number} of the cluster's configuration"),
+        ProposeOutcome::Accepted(number) => log::info!("admin: revision {number} of the cluster's configuration"),
         outcome => return Err(not_accepted(outcome)),
     }
     Ok(ok(summary(&node.sharing())))
@@ -102,12 +102,12 @@ pub(super) fn change_parts(
         let latest = node.await_revision(number, deadline);
         let parts = change(&latest.parts)?;
         match node.propose(latest.number, &parts, deadline) {
-            Proposed::Accepted(_) => return Ok(()),
-            Proposed::Outdated(later) if Instant::now() < deadline => number = later,
+            ProposeOutcome::Accepted(_) => return Ok(()),
+            ProposeOutcome::Outdated(later) if Instant::now() < deadline => number = later,
             outcome => return Err(not_accepted(outcome)),
         }
     }
-    Err(not_accepted(Proposed::Unavailable))
+    Err(not_accepted(ProposeOutcome::Unavailable))
 }
 
 fn commit_deadline(call: &RequestContext<'_, '_>) -> Instant {
@@ -124,23 +124,23 @@ fn summary(sharing: &SharedConfigStatus) -> Fields {
         .with("parts", shared::summary(&latest.parts))
 }
 
-fn not_accepted(outcome: Proposed) -> Response {
+fn not_accepted(outcome: ProposeOutcome) -> Response {
     match outcome {
-        Proposed::Outdated(number) => outdated(number),
-        Proposed::Overtaken => {
+        ProposeOutcome::Outdated(number) => outdated(number),
+        ProposeOutcome::Overtaken => {
             let why = "several other revisions were made meanwhile, and it is unknown whether this change is among them; check the current revision";
             Response::error(Status::CONFLICT, "configuration_changed", why)
         }
-        Proposed::TooLarge => {
+        ProposeOutcome::TooLarge => {
             let why =
                 "the revision exceeds 768 KiB or max_payload of the NATS servers; the configuration is unchanged";
             Response::error(Status::BODY_TOO_LARGE, "configuration_too_large", why)
         }
-        Proposed::Accepted(_) | Proposed::Unavailable => {
+        ProposeOutcome::Accepted(_) | ProposeOutcome::Unavailable => {
             let why = "this node cannot make a revision now: it has not joined the cluster, or another change is in progress; try again";
             Response::error(Status::SERVICE_UNAVAILABLE, "configuration_unavailable", why)
         }
-        Proposed::Timeout => {
+        ProposeOutcome::Timeout => {
             let why = "the NATS servers have not answered in time; the change may still take effect; check the configuration";
             Response::error(Status::SERVICE_UNAVAILABLE, "configuration_unanswered", why)
         }

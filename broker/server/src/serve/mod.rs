@@ -214,7 +214,7 @@ pub(crate) fn run(source: Source, mut config: Config, mut prepared: LoadedConfig
         if signal != SIGHUP {
             break;
         }
-        reloader.reload_and_notify("SIGHUP");
+        reloader.reload_and_log("SIGHUP");
     }
     log::info!("stopping");
     notify::stopping();
@@ -280,7 +280,7 @@ fn start(
     let authenticator = prepared.authenticator;
     authenticator.start_workers()?;
     let has_bans = !authenticator.bans().list(authenticator.now()).is_empty();
-    let asks = authenticator.chains().ask() || !policy.is_open() || has_bans;
+    let asks = authenticator.chains().requires_auth() || !policy.is_open() || has_bans;
     let access =
         AccessControl { authenticator: authenticator.clone(), asks, policy, user: prepared.user, node: node.clone() };
     let broker = start_broker(config, contracts, access, &prepared.tls, data).map_err(|error| error.to_string())?;
@@ -302,7 +302,7 @@ fn start(
         ReloadTargets { tls: prepared.tls.clone(), authenticator, telemetry: telemetry.clone(), node: node.clone() },
     ));
     let admin = admin_server.init(Admin::new(control, credentials, store, reloader.clone()));
-    telemetry.measure(move || admin.metrics());
+    telemetry.set_metrics_source(move || admin.metrics());
     let admin = admin_server.apply(admin_change);
     reloader.enforce_bans_by_rule();
     reloader.watch_files();
@@ -369,7 +369,7 @@ fn start_broker(
         let sockets: Vec<&Path> = listener_configs.iter().filter_map(|listen| listen.place.path()).collect();
         let on_bound = || user.as_ref().map_or(Ok(()), |user| user.assume(&sockets));
         let open = AcceptOptions::open(&listener_configs);
-        let cluster = node.map(|node| node.runtime());
+        let cluster = node.map(|node| node.cluster_options());
         let options = AcceptOptions {
             on_bound: &on_bound,
             tls_handshakes,

@@ -251,18 +251,18 @@ impl Reloader {
     /// Enforces bans made by rules on connected clients as well, and persists them.
     pub(crate) fn enforce_bans_by_rule(self: &Arc<Reloader>) {
         let reloader = Arc::downgrade(self);
-        let enforcement = BanEnforcer::new(move || {
+        let enforcer = BanEnforcer::new(move || {
             if let Some(reloader) = reloader.upgrade() {
                 reloader.enforce_bans();
                 reloader.authenticator.persist_rule_bans();
             }
         });
-        self.authenticator.bans().on_rule_ban(move || enforcement.note());
+        self.authenticator.bans().on_rule_ban(move || enforcer.schedule());
     }
 
     /// Whether clients need any check.
     fn asks(&self, chains: &AuthChains, policy: &Policy) -> bool {
-        chains.ask() || !policy.is_open() || !self.authenticator.bans().list(self.authenticator.now()).is_empty()
+        chains.requires_auth() || !policy.is_open() || !self.authenticator.bans().list(self.authenticator.now()).is_empty()
     }
 
     /// A check whether a client is still known and not banned.

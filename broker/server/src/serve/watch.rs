@@ -62,7 +62,7 @@ impl PollInterval {
             if now != loaded && now == previous {
                 loaded = now.clone();
                 if let Some(reloader) = reloader.upgrade() {
-                    reloader.reload_and_notify("files have changed");
+                    reloader.reload_and_log("files have changed");
                 }
             }
             previous = now;
