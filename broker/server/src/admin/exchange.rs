@@ -146,8 +146,7 @@ impl ConnectionContext {
             let step = |cx: &mut Context<'_>| {
                 has_changed = has_changed || changed.as_mut().poll(cx).is_ready();
                 // hyper closes a connection without a response if it shuts down before any input arrived. So pending input is read first,
-                // and a
-                // client that has not sent its first request yet may still do so.
+                // and a client that has not sent its first request yet may still do so.
                 let polled: Poll<hyper::Result<()>> = Pin::new(&mut connection).poll(cx);
                 if polled.is_ready() || is_ending || !has_changed || self.activity.phase() == Phase::Opening {
                     return polled;

@@ -117,8 +117,7 @@ impl Head {
     }
 
     /// Extracts the parts of a head that the API uses. Ambiguous requests are rejected: hyper rejects conflicting lengths, and this
-    /// function
-    /// rejects repeated fields that HTTP does not allow to repeat.
+    /// function rejects repeated fields that HTTP does not allow to repeat.
     ///
     /// # Errors
     /// The response to a request that this server does not support.

@@ -82,8 +82,7 @@ impl Response {
     }
 
     /// A response whose body is streamed until the sender of `parts` is dropped. The connection is closed after it, for clients that read
-    /// to
-    /// the end.
+    /// to the end.
     pub(super) fn stream(content_type: &'static str, parts: Receiver<Bytes>) -> Response {
         Response { body: Body::Parts(parts), ..Response::new(Status::OK, content_type, "").with("Connection", "close") }
     }

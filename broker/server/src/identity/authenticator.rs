@@ -221,8 +221,7 @@ impl ChainAuthenticator {
     }
 
     /// Checks the password of a user for the admin API. A banned user fails. Counts like an authentication on a listener, takes equally
-    /// long
-    /// for an unknown user, and runs on the calling thread.
+    /// long for an unknown user, and runs on the calling thread.
     pub(crate) fn verify_password(
         &self,
         file: &Arc<PasswordFile>,

@@ -152,8 +152,7 @@ impl Workers {
     }
 
     /// Runs the work and its follow-up steps on worker threads, and calls back with the outcome: an identity, a refusal, or a challenge.
-    /// Does
-    /// not block.
+    /// Does not block.
     pub(crate) fn submit(&self, work: AuthWork, callback: impl AuthCallback + 'static) {
         self.0.submit(work, Box::new(callback));
     }

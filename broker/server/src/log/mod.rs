@@ -3,8 +3,7 @@
 //! Every crate logs through the `log` facade. Each log statement may write a burst of lines per interval; further lines are counted and the
 //! count is logged, so that a flood of bad clients does not flood the log. Refusals, denials and failed logins are events of the audit log
 //! ([`audit`]) that become log lines here ([`events`]); they are limited by kind. Logging only appends to a bounded queue; one thread
-//! writes,
-//! so that a blocked standard error blocks nothing else. Payloads and passwords never get here: no log statement includes them.
+//! writes, so that a blocked standard error blocks nothing else. Payloads and passwords never get here: no log statement includes them.
 
 pub(crate) mod audit;
 mod events;

@@ -58,8 +58,7 @@ impl Mount<'_> {
     }
 
     /// The directories of a group and of its ancestors up to the mount point. A group outside of the mount point, as seen in a container
-    /// that
-    /// mounts only its own group, is the one at the mount point.
+    /// that mounts only its own group, is the one at the mount point.
     fn folders(&self, group: &str) -> Vec<PathBuf> {
         let below = Path::new(group).strip_prefix(self.root).unwrap_or(Path::new(""));
         let is_plain = below.components().all(|part| matches!(part, Component::Normal(_)));

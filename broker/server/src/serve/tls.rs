@@ -96,8 +96,7 @@ impl TlsServers {
     }
 
     /// Reads the files for another configuration, to be applied after everything else has been checked. A server with the same keys is
-    /// reused
-    /// with its tickets; its files are read again.
+    /// reused with its tickets; its files are read again.
     ///
     /// # Errors
     /// The error in the files.

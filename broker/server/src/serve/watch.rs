@@ -35,8 +35,7 @@ impl FileWatcher {
     }
 
     /// Changes the interval. Starts the polling thread when first needed; it compares with the state of the files at this moment, not at
-    /// the
-    /// moment when the thread gets to run.
+    /// the moment when the thread gets to run.
     pub(super) fn configure(&self, every_s: u64, files: &[PathBuf]) {
         let Some(reloader) = self.reloader.get().cloned() else { return };
         let mut state = self.interval.state();

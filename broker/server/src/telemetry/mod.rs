@@ -1,8 +1,7 @@
 //! Export of metrics, log records and traces to an OpenTelemetry collector, by OTLP over HTTP in JSON.
 //!
 //! One thread, started when first needed, encodes and sends everything. Other threads put records into bounded queues and never wait for
-//! the
-//! collector. Decision 0031 has the reasons.
+//! the collector. Decision 0031 has the reasons.
 
 mod exporter;
 pub(crate) mod logs;

@@ -58,8 +58,7 @@ pub(super) fn push_attributes<'a>(out: &mut String, attributes: impl IntoIterato
 }
 
 /// Appends an attribute, with a comma unless it is the first of its list. `kind` is `stringValue` or `intValue`, whose values are strings
-/// as
-/// well.
+/// as well.
 pub(super) fn push_attribute(out: &mut String, name: &str, kind: &str, value: &str) {
     out.push_str(if out.ends_with('[') { "{\"key\":" } else { ",{\"key\":" });
     push_string(out, name);
