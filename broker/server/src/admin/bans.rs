@@ -40,7 +40,9 @@ pub(super) fn add(call: &mut RequestContext<'_, '_>) -> Result<Response, Respons
         return Ok(Response::new(Status::CREATED, JSON, "{}\n"));
     }
     authenticator.bans().add(ban, now).map_err(|error| match error {
-        BanError::Full => Response::error(Status::CONFLICT, "bans_full", "the limit of bans is reached; remove one first"),
+        BanError::Full => {
+            Response::error(Status::CONFLICT, "bans_full", "the limit of bans is reached; remove one first")
+        }
         BanError::Reason => too_long(),
     })?;
     log::info!("admin: {who} banned");

@@ -42,9 +42,7 @@ fn not_drained(name: &str, why: DrainError) -> Response {
         DrainError::Unknown => refused(
             Status::NOT_FOUND,
             "cluster_node_unknown",
-            format!(
-                "no live node is named {name}; `tautwire cluster status` lists the live nodes"
-            ),
+            format!("no live node is named {name}; `tautwire cluster status` lists the live nodes"),
         ),
         DrainError::Ambiguous => refused(
             Status::CONFLICT,

@@ -13,8 +13,9 @@ use crate::json::{self, Value};
 pub(super) fn answer(call: &mut RequestContext<'_, '_>) -> Result<Response, Response> {
     let bad_json = |message: &str| Response::error(Status::BAD_REQUEST, "bad_json", message);
     let text = str::from_utf8(call.body()?).map_err(|_| bad_json("the body is not UTF-8"))?;
-    let value = json::parse(text)
-        .map_err(|error| bad_json(&format!("the body is not valid JSON: {} at byte {}", error.message, error.offset)))?;
+    let value = json::parse(text).map_err(|error| {
+        bad_json(&format!("the body is not valid JSON: {} at byte {}", error.message, error.offset))
+    })?;
     let body = Body { value: &value };
     body.has_only(&["client_id", "user", "listener", "claims", "roles", "action", "topic", "filter", "qos", "retain"])?;
     let listener = body.text("listener")?;
@@ -66,7 +67,9 @@ impl<'v> Body<'v> {
     fn has_only(&self, known: &[&str]) -> Result<(), Response> {
         let Value::Object(members) = self.value else { return Err(invalid_value("expected an object")) };
         match members.iter().find(|(name, _)| !known.contains(&&**name)) {
-            Some((name, _)) => Err(invalid_value(&format!("unknown member {name:?}; known members: {}", known.join(", ")))),
+            Some((name, _)) => {
+                Err(invalid_value(&format!("unknown member {name:?}; known members: {}", known.join(", "))))
+            }
             None => Ok(()),
         }
     }

@@ -108,8 +108,8 @@ impl LoginCredentials {
     fn read(body: &[u8]) -> Result<LoginCredentials, Response> {
         let bad_request = |message: &str| Response::error(Status::BAD_REQUEST, "bad_json", message);
         let text = str::from_utf8(body).map_err(|_| bad_request("the body is not UTF-8"))?;
-        let value =
-            json::parse(text).map_err(|error| bad_request(&format!("the body is not valid JSON at byte {}", error.offset)))?;
+        let value = json::parse(text)
+            .map_err(|error| bad_request(&format!("the body is not valid JSON at byte {}", error.offset)))?;
         let given = |name| value.get(name).and_then(Value::as_text).filter(|text| text.len() <= LOGIN_BYTES_MAX);
         match (given("token"), given("user"), given("password")) {
             (Some(token), None, None) => Ok(LoginCredentials::Token(Secret::new(token.as_bytes()))),
@@ -117,7 +117,8 @@ impl LoginCredentials {
                 Ok(LoginCredentials::User(user.to_owned(), Secret::new(password.as_bytes())))
             }
             _ => {
-                let message = "send {\"token\": …} or {\"user\": …, \"password\": …}; each value is a string of at most 4 KiB";
+                let message =
+                    "send {\"token\": …} or {\"user\": …, \"password\": …}; each value is a string of at most 4 KiB";
                 Err(Response::error(Status::UNPROCESSABLE, "login_value", message))
             }
         }

@@ -126,7 +126,8 @@ fn push_latencies(
     text: &mut String,
     Latencies { delivery: [zero, one, two], acknowledgement: [puback, pubrec] }: &Latencies,
 ) {
-    let meaning = "Time from reading a message to writing it to a client, excluding messages that waited for the client.";
+    let meaning =
+        "Time from reading a message to writing it to a client, excluding messages that waited for the client.";
     let by_qos = [("qos=\"0\"", zero), ("qos=\"1\"", one), ("qos=\"2\"", two)];
     push_histogram(text, "delivery_seconds", meaning, &by_qos);
     let meaning = "Time from reading a message to writing PUBACK or PUBREC, including the wait for the log.";
@@ -221,11 +222,7 @@ fn collect(admin: &Admin) -> Vec<Metric> {
     let (changes, changes_refused) = admin.store.changes();
     let logins = [
         ("admin_logins", "Logins to the admin API.", count(&counters.logins)),
-        (
-            "admin_logins_refused",
-            "Refused logins: unknown token or wrong password.",
-            count(&counters.logins_refused),
-        ),
+        ("admin_logins_refused", "Refused logins: unknown token or wrong password.", count(&counters.logins_refused)),
         (
             "admin_logins_slowed",
             "Logins rejected unchecked because too many had failed before.",
@@ -251,11 +248,7 @@ fn collect(admin: &Admin) -> Vec<Metric> {
         ),
         ("auth_work_abandoned", "Clients that disconnected while they waited for an authentication step.", abandoned),
         ("contract_changes", "Times the contracts were changed or reloaded.", changes),
-        (
-            "contract_changes_refused",
-            "Changes of the contracts refused because of an error.",
-            changes_refused,
-        ),
+        ("contract_changes_refused", "Changes of the contracts refused because of an error.", changes_refused),
         (
             "log_lines_suppressed",
             "Log lines suppressed as repetitions: log.repeat_burst.",
@@ -273,18 +266,18 @@ fn collect(admin: &Admin) -> Vec<Metric> {
             "Connections to the admin API refused because all others were busy.",
             admin.connections.refused(),
         ),
-        ("admin_request_timeouts", "Requests to the admin API that did not arrive completely in time.", count(&counters.timeouts)),
+        (
+            "admin_request_timeouts",
+            "Requests to the admin API that did not arrive completely in time.",
+            count(&counters.timeouts),
+        ),
         ("admin_taps_refused", "Taps refused because the limit was reached.", count(&counters.taps_refused)),
         (
             "admin_tap_messages_skipped",
             "Messages that taps skipped because of their rate limits.",
             count(&counters.tap_messages_skipped),
         ),
-        (
-            "admin_messages_published",
-            "Messages published through the admin API.",
-            count(&counters.messages_published),
-        ),
+        ("admin_messages_published", "Messages published through the admin API.", count(&counters.messages_published)),
     ];
     let counters = counters.into_iter().chain(logins).chain(admin.reloader.telemetry().counters());
     let node = admin.reloader.node();
@@ -326,7 +319,11 @@ fn of_data(data: &DataState) -> [Metric; 7] {
         gauge("data_log_bytes", "Size of the log on disk.", data.log_bytes),
         gauge("data_snapshot_bytes", "Size of the last snapshot on disk.", data.snapshot_bytes),
         gauge("data_limit_bytes", "Limit for the size of log and snapshot.", data.limit_bytes),
-        gauge("data_full", "1 while persistent messages are refused because the disk is full.", u64::from(data.is_full)),
+        gauge(
+            "data_full",
+            "1 while persistent messages are refused because the disk is full.",
+            u64::from(data.is_full),
+        ),
         gauge(
             "data_failed",
             "1 after the disk has failed and nothing is persisted.",

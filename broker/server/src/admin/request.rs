@@ -85,7 +85,11 @@ impl RequestBody {
             match frame.await {
                 Ok(Some(Ok(frame))) => body.extend_from_slice(&frame.into_data().unwrap_or_default()),
                 Ok(Some(Err(_))) => {
-                    return Err(Response::error(Status::BAD_REQUEST, "bad_request", "the connection ended within the request body"));
+                    return Err(Response::error(
+                        Status::BAD_REQUEST,
+                        "bad_request",
+                        "the connection ended within the request body",
+                    ));
                 }
                 Ok(None) => return Ok(RequestBody { body: Some(body), deadline }),
                 Err(_) => return Err(timed_out()),
@@ -128,7 +132,11 @@ impl Head {
             return Err(Response::error(Status::NOT_IMPLEMENTED, "not_implemented", message));
         }
         if one(fields, "expect")?.is_some_and(|expected| !expected.eq_ignore_ascii_case("100-continue")) {
-            return Err(Response::error(Status::EXPECTATION_FAILED, "expectation_failed", "the only supported expectation is 100-continue"));
+            return Err(Response::error(
+                Status::EXPECTATION_FAILED,
+                "expectation_failed",
+                "the only supported expectation is 100-continue",
+            ));
         }
         let length = one(fields, "content-length")?;
         let length = length.map(|digits| digits.parse().map_err(|_| bad_request("Content-Length is not a number")));

@@ -114,7 +114,10 @@ impl Response {
     /// Reports all errors in a configuration, one per line.
     pub(super) fn invalid_configuration(errors: &[String]) -> Response {
         let mut body = String::from("{");
-        push_members(&mut body, &[("code", "config_wrong"), ("message", "the configuration is not applied: see errors")]);
+        push_members(
+            &mut body,
+            &[("code", "config_wrong"), ("message", "the configuration is not applied: see errors")],
+        );
         body.push_str(",\"errors\":[");
         for (at, error) in errors.iter().enumerate() {
             body.push_str(if at > 0 { "," } else { "" });

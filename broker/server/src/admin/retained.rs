@@ -68,8 +68,9 @@ pub(super) fn show(call: &mut RequestContext<'_, '_>) -> Result<Response, Respon
 /// `DELETE /v1/retained`.
 pub(super) fn remove(call: &mut RequestContext<'_, '_>) -> Result<Response, Response> {
     let (admin, mut query) = (call.admin, Query::parse(&call.head.query)?);
-    let given =
-        query.take("filter").ok_or_else(|| bad_request("filter is missing: the topic filter of the messages to remove"))?;
+    let given = query
+        .take("filter")
+        .ok_or_else(|| bad_request("filter is missing: the topic filter of the messages to remove"))?;
     let filter = filter(&given)?;
     query.finish("filter")?;
     if filter.split('/').next().is_some_and(|first| RESERVED.contains(&first)) {

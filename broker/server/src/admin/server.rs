@@ -151,7 +151,9 @@ fn open(address: AdminAddress, tls: Option<Arc<TlsServer>>) -> io::Result<Pendin
         .build()?;
     let (accept_state, accept_receiver) = watch::channel(AcceptState { is_closed: false, tls });
     let (start, started) = channel();
-    thread::Builder::new().name("admin".to_owned()).spawn(move || run(&runtime, listener, accept_receiver, &started))?;
+    thread::Builder::new()
+        .name("admin".to_owned())
+        .spawn(move || run(&runtime, listener, accept_receiver, &started))?;
     Ok(PendingListener { listener: AdminListener { address, bound, accept_state }, start })
 }
 

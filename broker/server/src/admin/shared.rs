@@ -52,15 +52,17 @@ pub(super) fn put(call: &mut RequestContext<'_, '_>) -> Result<Response, Respons
     let expected = query.take_as("expect", "the number of a revision", |text| text.parse::<u64>().ok())?;
     query.finish("expect")?;
     let expected = expected.ok_or_else(|| {
-        let why = "expect is missing: give the number of the revision that the change is based on, or 0 if there is none";
+        let why =
+            "expect is missing: give the number of the revision that the change is based on, or 0 if there is none";
         Response::error(Status::BAD_REQUEST, "bad_query", why)
     })?;
     let deadline = commit_deadline(call);
     let body = call.body()?;
     let bad_request = |message: &str| Response::error(Status::BAD_REQUEST, "bad_json", message);
     let text = str::from_utf8(body).map_err(|_| bad_request("the body is not UTF-8"))?;
-    let value = json::parse(text)
-        .map_err(|error| bad_request(&format!("the body is not valid JSON: {} at byte {}", error.message, error.offset)))?;
+    let value = json::parse(text).map_err(|error| {
+        bad_request(&format!("the body is not valid JSON: {} at byte {}", error.message, error.offset))
+    })?;
     let changes = RevisionChanges::from_json(&value)
         .map_err(|message| Response::error(Status::UNPROCESSABLE, "configuration_value", &message))?;
     let latest = node.await_revision(expected, deadline.min(Instant::now() + REVISION_TIMEOUT));
@@ -132,8 +134,7 @@ fn not_accepted(outcome: ProposeOutcome) -> Response {
             Response::error(Status::CONFLICT, "configuration_changed", why)
         }
         ProposeOutcome::TooLarge => {
-            let why =
-                "the revision exceeds 768 KiB or max_payload of the NATS servers; the configuration is unchanged";
+            let why = "the revision exceeds 768 KiB or max_payload of the NATS servers; the configuration is unchanged";
             Response::error(Status::BODY_TOO_LARGE, "configuration_too_large", why)
         }
         ProposeOutcome::Accepted(_) | ProposeOutcome::Unavailable => {
@@ -141,7 +142,8 @@ fn not_accepted(outcome: ProposeOutcome) -> Response {
             Response::error(Status::SERVICE_UNAVAILABLE, "configuration_unavailable", why)
         }
         ProposeOutcome::Timeout => {
-            let why = "the NATS servers have not answered in time; the change may still take effect; check the configuration";
+            let why =
+                "the NATS servers have not answered in time; the change may still take effect; check the configuration";
             Response::error(Status::SERVICE_UNAVAILABLE, "configuration_unanswered", why)
         }
     }

@@ -47,11 +47,17 @@ pub(super) fn push(text: &mut String, admin: &Admin) {
     }
     type Value = fn(&TopicTotals) -> u64;
     let metrics: [(&str, &str, Value); 4] = [
-        ("bytes_received", "Payload bytes of messages published on topics that a filter of metrics.topics matches.", |topic| topic.received_bytes),
+        (
+            "bytes_received",
+            "Payload bytes of messages published on topics that a filter of metrics.topics matches.",
+            |topic| topic.received_bytes,
+        ),
         ("messages_delivered", "Matching messages delivered to clients or to the queues of their sessions.", |topic| {
             topic.delivered
         }),
-        ("bytes_delivered", "Payload bytes of matching messages delivered, as they were published.", |topic| topic.delivered_bytes),
+        ("bytes_delivered", "Payload bytes of matching messages delivered, as they were published.", |topic| {
+            topic.delivered_bytes
+        }),
         ("messages_dropped", "Matching messages dropped for a receiver.", |topic| topic.dropped),
     ];
     for (name, meaning, value) in metrics {

@@ -64,8 +64,9 @@ pub(super) fn answer(call: &mut RequestContext<'_, '_>) -> Result<Response, Resp
     if call.admin.reloader.node().is_some_and(|node| node.is_draining()) {
         findings.push(FindingText {
             code: "draining",
-            text: "this node of the cluster is draining: its clients are sent to other nodes, and it accepts no new ones"
-                .into(),
+            text:
+                "this node of the cluster is draining: its clients are sent to other nodes, and it accepts no new ones"
+                    .into(),
             change: "ask the other nodes; `tautwire cluster status` lists them",
         });
     }
@@ -334,10 +335,9 @@ fn refused(refusal: PublishRefusal) -> FindingText {
             "the disk has failed, so no persistent message is accepted until the broker is restarted",
             "the disk; the broker's log has the error",
         ),
-        PublishRefusal::RetainedFull => (
-            "the limit of retained messages or bytes is reached",
-            "limits.retained_messages, limits.retained_bytes",
-        ),
+        PublishRefusal::RetainedFull => {
+            ("the limit of retained messages or bytes is reached", "limits.retained_messages, limits.retained_bytes")
+        }
         PublishRefusal::RetainedQuota => (
             "the publisher or its user has reached its quota of retained messages or bytes",
             "limits.retained_messages_per_client, limits.retained_bytes_per_client, limits.user_retained_messages, limits.user_retained_bytes",

@@ -121,7 +121,8 @@ impl Folder {
         if read(&authority_path, &authority)?.subject == found.issuer {
             return Ok(());
         }
-        let what = format!("was not issued by {}; give the folder of its authority with --dir", authority_path.display());
+        let what =
+            format!("was not issued by {}; give the folder of its authority with --dir", authority_path.display());
         Err(CertificateError::file(path, "cert_other_authority", what))
     }
 }

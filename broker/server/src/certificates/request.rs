@@ -41,7 +41,11 @@ impl Request {
         let known = folder.authority(now)?;
         if known.is_none() && !self.revoke.is_empty() {
             let path = folder.pair("ca").key;
-            return Err(CertificateError::file(&path, "cert_no_authority", "the folder has no authority that could revoke certificates"));
+            return Err(CertificateError::file(
+                &path,
+                "cert_no_authority",
+                "the folder has no authority that could revoke certificates",
+            ));
         }
         let serials = self.revoke.iter().map(|path| folder.serial_of_issued(path)).collect::<Result<Vec<_>, _>>()?;
         let server = self.requested_server(now)?;
@@ -64,7 +68,10 @@ impl Request {
                 let pair = folder.pair("server");
                 pair.write(&authority.issue_to_server(&names, validity)?, self.existing)?;
                 let names = names.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
-                report.add_pair(&pair, format!("the broker's certificate for {names}, valid until {}", validity.last_day()));
+                report.add_pair(
+                    &pair,
+                    format!("the broker's certificate for {names}, valid until {}", validity.last_day()),
+                );
                 report.server = Some(pair);
             }
         }
@@ -102,7 +109,10 @@ impl Request {
                 let authority = Authority::generate()?;
                 pair.write(&authority.certificate(validity)?, ExistingFiles::Keep)?;
                 report.files.push((pair.certificate, purpose));
-                report.files.push((pair.key, "its private key: keep it secret, it can issue a certificate for any name".to_owned()));
+                report.files.push((
+                    pair.key,
+                    "its private key: keep it secret, it can issue a certificate for any name".to_owned(),
+                ));
                 Ok(authority)
             }
         }

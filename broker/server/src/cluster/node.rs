@@ -150,7 +150,9 @@ impl Node {
     /// Proposes a revision based on revision `base`. After acceptance, waits for this node to apply or refuse it, until the deadline.
     pub(crate) fn propose(&self, base: u64, parts: &Parts, deadline: Instant) -> ProposeOutcome {
         let _alone = self.proposing.lock().unwrap_or_else(PoisonError::into_inner);
-        let Some(life) = self.relay.life().filter(|_| Instant::now() < deadline) else { return ProposeOutcome::Unavailable };
+        let Some(life) = self.relay.life().filter(|_| Instant::now() < deadline) else {
+            return ProposeOutcome::Unavailable;
+        };
         let (ticket, outcome) = self.relay.proposals.ticket();
         let outcome = match life.give(Command::Propose { ticket, base, parts: to_config_parts(parts) }) {
             Ok(()) => match outcome.recv_timeout(deadline.saturating_duration_since(Instant::now())) {

@@ -111,7 +111,10 @@ fn credentials(config: &ClusterConfig) -> Result<Credentials, String> {
     let ClusterConfig { credentials_file, nkey_file, user, password_file, token_file, .. } = config;
     let methods = [path(credentials_file), path(nkey_file), path(password_file), path(token_file)];
     if methods.iter().flatten().count() > 1 {
-        return Err("cluster.credentials_file, nkey_file, password_file and token_file exclude each other: keep one of them".to_owned());
+        return Err(
+            "cluster.credentials_file, nkey_file, password_file and token_file exclude each other: keep one of them"
+                .to_owned(),
+        );
     }
     if user.0.is_empty() == methods[2].is_some() {
         return Err("cluster.user and cluster.password_file must be set together".to_owned());
@@ -129,7 +132,10 @@ fn certificate(config: &ClusterConfig) -> Result<Option<(PathBuf, PathBuf)>, Str
     match (path(&config.certificate), path(&config.key)) {
         (Some(certificate), Some(key)) => Ok(Some((certificate, key))),
         (None, None) => Ok(None),
-        _ => Err("cluster.certificate and cluster.key must be set together: a certificate and its private key".to_owned()),
+        _ => {
+            Err("cluster.certificate and cluster.key must be set together: a certificate and its private key"
+                .to_owned())
+        }
     }
 }
 

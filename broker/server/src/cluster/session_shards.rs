@@ -72,7 +72,10 @@ mod tests {
         let mut sessions = SessionShards::default();
         sessions.claim(CLIENT, SHARD, 1);
         sessions.serve(1);
-        assert_eq!((sessions.of(CLIENT), sessions.leave(CLIENT), sessions.of(CLIENT)), (Some(SHARD), Some(SHARD), None));
+        assert_eq!(
+            (sessions.of(CLIENT), sessions.leave(CLIENT), sessions.of(CLIENT)),
+            (Some(SHARD), Some(SHARD), None)
+        );
     }
 
     #[test]

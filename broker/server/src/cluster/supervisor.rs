@@ -60,9 +60,7 @@ impl LifeSupervisor {
             let former = self.last.replace(me);
             Life::begin(self.settings.clone(), me, former, self.relay.clone()).map_err(|error| error.to_string())
         });
-        life
-            .inspect_err(|error| log::error!("cannot join the cluster, retrying: {error}"))
-            .ok()
+        life.inspect_err(|error| log::error!("cannot join the cluster, retrying: {error}")).ok()
     }
 
     /// Whether to start the next incarnation; waits before a retry.

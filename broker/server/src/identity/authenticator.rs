@@ -188,7 +188,10 @@ impl ChainAuthenticator {
         for ban in ban_file::read(&path)? {
             // Expired bans are dropped.
             if ban.until_unix_s.is_none_or(|until_s| until_s > now.unix_s) && self.bans.add(ban, now).is_err() {
-                return Err(format!("{}: too many bans, or the reason of a ban is too long [bans_file]", path.display()));
+                return Err(format!(
+                    "{}: too many bans, or the reason of a ban is too long [bans_file]",
+                    path.display()
+                ));
             }
         }
         *self.ban_file.lock().unwrap_or_else(PoisonError::into_inner) = Some(BanFile::new(path));
@@ -314,14 +317,19 @@ impl Authenticator for ChainAuthenticator {
         let step = match request {
             AuthRequest::Connect(attempt) | AuthRequest::Reauthenticate(attempt) => {
                 let Some(chain) = self.chains().of(&listener) else {
-                    return Some(refused(ConnectReason::ServerUnavailable, "this listener has no authentication chain"));
+                    return Some(refused(
+                        ConnectReason::ServerUnavailable,
+                        "this listener has no authentication chain",
+                    ));
                 };
                 let mut fill = |bytes: &mut [u8]| random(bytes).map_err(|_| RandomUnavailable);
                 chain.begin(to_attempt(origin, attempt), now, &mut fill)
             }
             AuthRequest::Continue { data, state } => match state.downcast::<Exchange>() {
                 Ok(exchange) => exchange.go_on(&data, now),
-                Err(_) => return Some(refused(ConnectReason::NotAuthorized, "no authentication exchange is in progress")),
+                Err(_) => {
+                    return Some(refused(ConnectReason::NotAuthorized, "no authentication exchange is in progress"));
+                }
             },
         };
         let work = match to_decision(&listener, step) {

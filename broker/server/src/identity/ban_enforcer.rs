@@ -27,7 +27,10 @@ impl BanEnforcer {
         BanEnforcer::with_pause(check, || thread::sleep(CHECK_INTERVAL))
     }
 
-    fn with_pause(check: impl Fn() + Send + Sync + 'static, pause: impl Fn() + Send + Sync + 'static) -> Arc<BanEnforcer> {
+    fn with_pause(
+        check: impl Fn() + Send + Sync + 'static,
+        pause: impl Fn() + Send + Sync + 'static,
+    ) -> Arc<BanEnforcer> {
         Arc::new(BanEnforcer { check: Box::new(check), pause: Box::new(pause), state: Mutex::default() })
     }
 

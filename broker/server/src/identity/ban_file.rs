@@ -57,8 +57,9 @@ pub(crate) fn banned(value: &Value) -> Result<BanTarget, Option<String>> {
 /// # Errors
 /// The file cannot be read, or is not a ban file.
 pub(crate) fn read(path: &Path) -> Result<Vec<Ban>, String> {
-    let describe =
-        |why: &str| format!("{}: {why}; fix the file, or move it away to start without bans [bans_file]", path.display());
+    let describe = |why: &str| {
+        format!("{}: {why}; fix the file, or move it away to start without bans [bans_file]", path.display())
+    };
     let text = match std::fs::read_to_string(path) {
         Ok(text) => text,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),

@@ -298,9 +298,7 @@ fn jwt(auth: &AuthConfig, shared_state: &mut SharedAuthState) -> Result<Jwt, Str
             timeout_ms: JWKS_TIMEOUT_MS,
         })?),
         _ => {
-            return Err(
-                "auth.jwt_keys, auth.jwt_url and auth.jwt_secret_file exclude each other; keep one".to_owned()
-            );
+            return Err("auth.jwt_keys, auth.jwt_url and auth.jwt_secret_file exclude each other; keep one".to_owned());
         }
     };
     let default = JwtSettings::default();

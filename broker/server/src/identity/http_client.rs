@@ -185,7 +185,10 @@ mod tests {
         let answer = UreqClient::new(&[]).request(&request(&url, Some(&body), &fields));
         assert_eq!(answer, Ok(HttpResponse::new(200, b"{}")));
         let received = server.join().expect("a request").to_ascii_lowercase();
-        assert!(received.starts_with("post /auth http/1.1\r\n") && received.ends_with("\r\n\r\n{\"version\":1}"), "{received}");
+        assert!(
+            received.starts_with("post /auth http/1.1\r\n") && received.ends_with("\r\n\r\n{\"version\":1}"),
+            "{received}"
+        );
         assert!(
             received.contains("authorization: bearer x") && received.contains("content-type: application/json"),
             "{received}"

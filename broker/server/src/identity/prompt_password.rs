@@ -28,9 +28,7 @@ pub(crate) fn prompt_password(user: &str) -> Result<Secret, String> {
         let mut line = Vec::new();
         io::stdin().lock().take(PASSWORD_BYTES_MAX as u64 + 3).read_until(b'\n', &mut line).map_err(describe)?;
         return match line.is_empty() {
-            true => {
-                Err("standard input has no password; use --password-file FILE or TAUTWIRE_PASSWORD".to_owned())
-            }
+            true => Err("standard input has no password; use --password-file FILE or TAUTWIRE_PASSWORD".to_owned()),
             false => Ok(without_line_end(line)),
         };
     }

@@ -422,10 +422,7 @@ fn print_addresses(addresses: &[String], example: Option<QuickStart>) -> io::Res
             port => format!(" -p {port}"),
         };
         if needs_password {
-            writeln!(
-                out,
-                "try it in two other terminals, with a user name and its password in TAUTWIRE_PASSWORD:"
-            )?;
+            writeln!(out, "try it in two other terminals, with a user name and its password in TAUTWIRE_PASSWORD:")?;
             writeln!(out, "  tautwire sub{port} -u NAME 'demo/#'")?;
             writeln!(out, "  tautwire pub{port} -u NAME demo/hello hi")?;
         } else {

@@ -262,7 +262,9 @@ impl Reloader {
 
     /// Whether clients need any check.
     fn asks(&self, chains: &AuthChains, policy: &Policy) -> bool {
-        chains.requires_auth() || !policy.is_open() || !self.authenticator.bans().list(self.authenticator.now()).is_empty()
+        chains.requires_auth()
+            || !policy.is_open()
+            || !self.authenticator.bans().list(self.authenticator.now()).is_empty()
     }
 
     /// A check whether a client is still known and not banned.
@@ -525,7 +527,10 @@ fn to_audit_fields(result: &Result<ReloadReport, Vec<String>>) -> (&'static str,
 /// The error for a listener that cannot be opened.
 fn listen_error(running: &Config, error: &StartError) -> String {
     let has_port = |address: &SocketAddr| {
-        running.listeners().iter().any(|listener| listener.address.socket().is_some_and(|socket| socket.port() == address.port()))
+        running
+            .listeners()
+            .iter()
+            .any(|listener| listener.address.socket().is_some_and(|socket| socket.port() == address.port()))
     };
     match error {
         StartError::ListenerConfig(ListenAddress::Network(address), cause)

@@ -36,9 +36,8 @@ impl User {
                 _ => Err(format!("user: \"{text}\" is not UID:GID with two numbers [user]")),
             };
         }
-        find_in(text, &read(USERS)?, &read(GROUPS)?).ok_or_else(|| {
-            format!("user: no user \"{text}\" in {USERS}; create it, or give UID:GID [user]")
-        })
+        find_in(text, &read(USERS)?, &read(GROUPS)?)
+            .ok_or_else(|| format!("user: no user \"{text}\" in {USERS}; create it, or give UID:GID [user]"))
     }
 
     /// Switches the process to this user, in all threads and permanently, and gives it the files in `owned`: sockets that are already
@@ -53,10 +52,7 @@ impl User {
             return Ok(());
         }
         if now != ROOT {
-            log::warn!(
-                "user \"{}\" has no effect: the broker was started as user {now}, not as root",
-                self.name
-            );
+            log::warn!("user \"{}\" has no effect: the broker was started as user {now}, not as root", self.name);
             return Ok(());
         }
         if self.uid == ROOT {

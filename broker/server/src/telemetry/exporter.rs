@@ -351,7 +351,10 @@ mod tests {
             assert!(matches!(outcome_of(status, ""), Outcome::Retry { retry_after: None, .. }), "{status}");
             let answer = HttpResponse { retry_after_s: Some(7), ..HttpResponse::new(status, "") };
             let requested = Some(Duration::from_secs(7));
-            assert!(matches!(outcome(&answer), Outcome::Retry { retry_after, .. } if retry_after == requested), "{status}");
+            assert!(
+                matches!(outcome(&answer), Outcome::Retry { retry_after, .. } if retry_after == requested),
+                "{status}"
+            );
         }
         for status in [301, 400, 401, 404, 500, 501] {
             assert!(matches!(outcome_of(status, ""), Outcome::Rejected(_)), "{status}");

@@ -145,12 +145,12 @@ impl Telemetry {
         let count = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         [
             ("telemetry_requests", "Requests to the telemetry collector.", count(requests)),
+            ("telemetry_requests_failed", "Failed requests to the telemetry collector.", count(requests_failed)),
             (
-                "telemetry_requests_failed",
-                "Failed requests to the telemetry collector.",
-                count(requests_failed),
+                "telemetry_items_sent",
+                "Data points, log records and spans accepted by the collector.",
+                count(items_sent),
             ),
-            ("telemetry_items_sent", "Data points, log records and spans accepted by the collector.", count(items_sent)),
             (
                 "telemetry_items_refused",
                 "Data points, log records and spans rejected by the collector.",

@@ -1,4 +1,4 @@
-//! How the broker starts: what it looks at first, what it takes of the system, and what it tells the service manager.
+//! Startup: checks before listening, system limits, and notifications to the service manager.
 
 use std::net::TcpListener;
 use std::os::linux::net::SocketAddrExt as _;
@@ -10,8 +10,8 @@ fn env(variables: &[String]) -> Vec<String> {
     ["env".to_owned()].iter().chain(variables).cloned().collect()
 }
 
-/// Clients and operators would come to a broker that ends a second later. Whoever listens on the ports is in the way of a broker that looks
-/// at them first.
+/// Otherwise clients and operators would connect to a broker that ends a second later. The test occupies the ports to fail a broker that
+/// listens first.
 #[test]
 fn a_locked_directory_is_reported_before_listening() {
     let folder = Folder::new(&[]);
@@ -59,7 +59,7 @@ fn an_open_files_limit_below_the_connection_limit_is_reported() {
     }
 }
 
-/// A service manager, as far as it listens.
+/// The receiving side of a service manager.
 struct Manager(UnixDatagram);
 
 impl Manager {
@@ -71,13 +71,13 @@ impl Manager {
 
     fn received(&self) -> String {
         let mut text = [0; 1_000];
-        let bytes = self.0.recv(&mut text).expect("something is said");
+        let bytes = self.0.recv(&mut text).expect("a notification arrives");
         String::from_utf8_lossy(&text[..bytes]).into_owned()
     }
 
     fn expect_silence(&self) {
         self.0.set_nonblocking(true).expect("can be set");
-        assert!(self.0.recv(&mut [0; 100]).is_err(), "there is more");
+        assert!(self.0.recv(&mut [0; 100]).is_err(), "an unexpected notification");
     }
 }
 
@@ -91,7 +91,7 @@ fn the_service_manager_is_notified_of_ready_reload_and_stop() {
     let by_name = (SocketAddr::from_abstract_name(&name).expect("is short"), format!("@{name}"));
     for (address, variable) in [by_path, by_name] {
         let manager = Manager::at(&address);
-        // A watchdog of another process is none of ours.
+        // A watchdog set for another process is ignored.
         let variables =
             [format!("NOTIFY_SOCKET={variable}"), "WATCHDOG_USEC=1000".to_owned(), "WATCHDOG_PID=1".to_owned()];
         let broker = Broker::by(&env(&variables), &[], &[]);
@@ -129,5 +129,5 @@ fn a_missing_service_manager_is_logged_and_not_awaited() {
     let broker = Broker::by(&env(&[format!("NOTIFY_SOCKET={}", path.display())]), &[], &[]);
     broker.connect(V5, "client").disconnect();
     let log = broker.end();
-    assert!(log.contains("the service manager cannot be told \"READY=1\""), "{log}");
+    assert!(log.contains("cannot send \"READY=1\" to the service manager"), "{log}");
 }

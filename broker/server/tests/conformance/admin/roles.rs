@@ -1,4 +1,4 @@
-//! Who may do what: tokens with names and roles, and what they do not open.
+//! Permissions: tokens with names and roles, and what they do not allow.
 
 use crate::reload::World;
 use crate::support::http::{Answer, ask, bearer};
@@ -12,13 +12,13 @@ const DIGESTS: [(&str, &str); 4] = [
     ("seer", "3d707a4c01c66a7d41ed76312c5c6f3ca91d57c196231add3280e97922f444e9"),
 ];
 
-/// A file of tokens: each has the role, and `more` lines.
-pub(super) fn tokens(wanted: &[(&str, &str, &str)]) -> String {
+/// A token file: each token has this role, and the additional lines.
+pub(super) fn tokens(list: &[(&str, &str, &str)]) -> String {
     let table = |(name, role, more): &(&str, &str, &str)| {
         let digest = DIGESTS.iter().find(|(known, _)| known == name).expect("a token of these tests").1;
         format!("[[token]]\nname = \"{name}\"\nrole = \"{role}\"\nsha256 = \"{digest}\"\n{more}\n")
     };
-    wanted.iter().map(table).collect()
+    list.iter().map(table).collect()
 }
 
 /// The text of a token.
@@ -33,9 +33,9 @@ const ALL: &[(&str, &str, &str)] = &[
     ("seer", "read", "payloads = true"),
 ];
 
-/// A broker whose API takes these tokens, besides the one of `admin.token_file`.
-pub(super) fn world(wanted: &[(&str, &str, &str)]) -> World {
-    let folder = Folder::new(&[("tokens.toml", &tokens(wanted))]);
+/// A broker whose API accepts these tokens, besides that of `admin.token_file`.
+pub(super) fn world(list: &[(&str, &str, &str)]) -> World {
+    let folder = Folder::new(&[("tokens.toml", &tokens(list))]);
     let file = format!("admin.tokens_file={}", folder.path().join("tokens.toml").display());
     World::within(folder, 1, "", &[&file])
 }
@@ -48,7 +48,7 @@ pub(super) fn by(world: &World, name: &str, method: &str, path: &str, body: &str
 fn each_role_may_do_what_it_is_for_and_no_more() {
     let world = world(ALL);
     let ban = r#"{"user": "eve"}"#;
-    // What comes of it, for reader, operator, chief and seer.
+    // The expected status for reader, operator, chief and seer.
     for (method, path, body, expected) in [
         ("GET", "/v1/clients", "", [200, 200, 200, 200]),
         ("GET", "/v1/config", "", [200, 200, 200, 200]),
@@ -72,8 +72,8 @@ fn each_role_may_do_what_it_is_for_and_no_more() {
         }
     }
     let refused = by(&world, "reader", "PUT", "/v1/contracts/a", "{}").expect(403);
-    assert!(refused.body.contains("needs the role administer; the role here is read"), "{refused:?}");
-    // The one token still does everything.
+    assert!(refused.body.contains("needs the role administer; your role is read"), "{refused:?}");
+    // The token of `admin.token_file` may still do everything.
     ask(world.broker.admin_address(), "DELETE", "/v1/contracts/a", &bearer(TOKEN), "").expect(409);
 }
 

@@ -1,4 +1,4 @@
-//! What happens to a message that breaks its contract.
+//! What happens to a message that violates its contract.
 
 use tautwire_protocol::{Packet, Property, ReasonCode};
 
@@ -46,7 +46,7 @@ fn reject_refuses_with_the_path_what_was_expected_and_what_was_there() {
                 assert_eq!(reason, REFUSED);
                 assert!(why.starts_with(&format!("contract strict: {WHY} ")), "{why}");
             } else {
-                // 3.1.1 has no way to refuse a message.
+                // 3.1.1 has no negative acknowledgement.
                 assert_eq!((reason, why.as_str()), (0, ""));
             }
         }
@@ -261,18 +261,18 @@ fn the_brokers_own_topics_are_caught_by_no_contract() {
     let everything = "[[contract]]\nname = \"all\"\ntopics = \"#\"\nformat = \"json\"\nschema = \"numbered.json\"\non_violation = \"reject\"\n";
     let world = World::with(1, everything);
     let mut client = world.connect(V5, "client");
-    // Its payload is no JSON.
+    // Its payload is not JSON.
     client.subscribe("$SYS/broker/version", AtMostOnce);
     assert!(client.receive().text().starts_with("tautwire"));
     client.subscribe("$share/group/#", AtLeastOnce);
     assert_eq!(client.publish("a", AtLeastOnce, BAD), REFUSED);
     assert_eq!(client.publish("a", AtLeastOnce, GOOD), 0);
     assert_eq!(client.receive().payload(), GOOD);
-    // Nobody may publish where the broker speaks.
+    // Clients may not publish to reserved topics.
     for topic in ["$SYS/a", "$share/a", "$as/json/a", "$quarantine/a"] {
         assert_eq!(client.publish(topic, AtLeastOnce, GOOD), 0x87, "{topic}");
     }
-    // Other topics with a dollar sign are the clients' own, and no contract that begins with a wildcard is for them.
+    // Other topics with a dollar sign belong to clients, and contracts starting with a wildcard do not apply to them.
     assert_eq!(client.publish("$other/a", AtLeastOnce, BAD), 0x10);
 }
 

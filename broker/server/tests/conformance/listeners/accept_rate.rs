@@ -1,4 +1,4 @@
-//! How many connections may come from one address, and how fast: refused before anything is done for them.
+//! Limits on connections and connection rates per address, enforced before anything else is done for a connection.
 
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
@@ -9,12 +9,12 @@ use crate::support::tls::Authority;
 use crate::support::{Broker, Client, EXPECT_TIMEOUT, Folder, V5, Wire};
 use crate::sys::await_number;
 
-/// Another address of this machine, for those who watch.
+/// Another address of this machine, for clients that must not be affected.
 const OTHER: &str = "[[listener]]\nname = \"other\"\naddress = \"[::1]:0\"\n";
 
 fn is_accepted(address: SocketAddr, client_id: &str) -> Option<Client> {
     let mut client = connecting(address, client_id).send_unless_closed();
-    // A refused one is closed, perhaps before it has written.
+    // A refused connection is closed, perhaps before the client has written.
     let is_closed = client.is_closed_first();
     (!is_closed).then(|| {
         client.expect_accepted();
@@ -22,7 +22,7 @@ fn is_accepted(address: SocketAddr, client_id: &str) -> Option<Client> {
     })
 }
 
-/// Tries until there is room.
+/// Retries until a connection is accepted.
 #[track_caller]
 fn eventually_accepted(address: SocketAddr, client_id: &str) -> Client {
     let deadline = Instant::now() + EXPECT_TIMEOUT;
@@ -30,7 +30,7 @@ fn eventually_accepted(address: SocketAddr, client_id: &str) -> Client {
         if let Some(client) = is_accepted(address, client_id) {
             return client;
         }
-        assert!(Instant::now() < deadline, "nobody is let in");
+        assert!(Instant::now() < deadline, "no connection is accepted");
         std::thread::yield_now();
     }
 }
@@ -60,8 +60,8 @@ fn so_many_of_one_address_may_be_open() {
     );
 }
 
-/// `limits.connect_rate_per_address` and its burst: one that comes too fast is refused, another address does not notice, and later it
-/// is let in again.
+/// `limits.connect_rate_per_address` and its burst: a connection that exceeds the rate is refused, another address is not affected, and
+/// later connections are accepted again.
 #[test]
 fn one_address_may_come_so_fast() {
     let folder = Folder::new(&[]);
@@ -77,7 +77,7 @@ fn one_address_may_come_so_fast() {
     eventually_accepted(broker.address(), "later").ping();
 }
 
-/// `limits.connect_rate` holds for all addresses together.
+/// `limits.connect_rate` applies to all addresses together.
 #[test]
 fn all_may_come_so_fast_together() {
     let folder = Folder::new(&[]);
@@ -92,7 +92,7 @@ fn all_may_come_so_fast_together() {
     eventually_accepted(addresses[0], "later").ping();
 }
 
-/// Whoever is refused does not get to TLS.
+/// A refused connection does not start a TLS handshake.
 #[test]
 fn refused_connections_need_no_handshake() {
     let (folder, authority) = (Folder::new(&[]), Authority::new());
@@ -120,7 +120,7 @@ fn refused_connections_need_no_handshake() {
     await_number(&mut observer, "tautwire/tls_handshakes_failed", |count| count == 0.0);
 }
 
-/// Behind a proxy, the addresses count that it names, of IPv6 the first 64 bits.
+/// Behind a proxy, the client addresses it reports count; for IPv6 their first 64 bits.
 #[test]
 fn clients_behind_a_proxy_count_for_themselves() {
     let folder = Folder::new(&[]);
@@ -141,7 +141,7 @@ fn clients_behind_a_proxy_count_for_themselves() {
     let v6 = |network: u16, host: u16| format!("PROXY TCP6 2001:db8:0:{network:x}::{host:x} ::1 1 2\r\n");
     let mut clients: Vec<_> =
         (0..5).filter_map(|network| come(&v6(network, 1), &format!("client-{network}"))).collect();
-    assert_eq!(clients.len(), 5, "they are more than may come from one address");
+    assert_eq!(clients.len(), 5, "they exceed the limit of one address");
     clients.extend(come(&v6(0, 2), "same network"));
     assert_eq!(clients.len(), 6);
     assert!(come(&v6(0, 3), "one more").is_none());
@@ -151,6 +151,6 @@ fn clients_behind_a_proxy_count_for_themselves() {
     clients.remove(0);
     let deadline = Instant::now() + EXPECT_TIMEOUT;
     while come(&v6(0, 3), "one more").is_none() {
-        assert!(Instant::now() < deadline, "there is no room again");
+        assert!(Instant::now() < deadline, "the limit is still reached");
     }
 }

@@ -1,4 +1,4 @@
-//! What a table `[[listener]]` says otherwise than for all: rules of access, what is offered, limits.
+//! Settings of a `[[listener]]` table that override the global ones: access rules, MQTT settings, limits.
 
 use std::num::{NonZeroU16, NonZeroU32};
 use std::process::Command;
@@ -19,12 +19,12 @@ fn rules(filter: &str) -> String {
     )
 }
 
-/// Whether a client may publish there.
+/// Whether a client may publish to the topic.
 fn may(client: &mut Client, topic: &str) -> bool {
     client.publish(topic, AtLeastOnce, b"") != 0x87
 }
 
-/// `acl.file` of a table goes before the one for all, and is read again with it.
+/// `acl.file` of a table overrides the global one, and is reloaded with it.
 #[test]
 fn a_listener_has_rules_of_access_of_its_own() {
     for threads in [1, 2] {
@@ -52,17 +52,17 @@ fn a_listener_has_rules_of_access_of_its_own() {
         assert!(answer.contains("\"rules\":2"), "{answer}");
         let deadline = Instant::now() + EXPECT_TIMEOUT;
         while may(&mut own, "own/a") {
-            assert!(Instant::now() < deadline, "the rules of the listener were not read again");
+            assert!(Instant::now() < deadline, "the rules of the listener were not reloaded");
         }
         assert!(may(&mut own, "other/a") && may(&mut common, "common/a"));
         let taken = || admin(broker.admin_address(), "GET", "/metrics", "").number("subscriptions_taken_away");
         while taken() == 0 {
-            assert!(Instant::now() < deadline, "the subscription was not taken away");
+            assert!(Instant::now() < deadline, "the subscription was not removed");
         }
         open.publish("common/x", AtLeastOnce, b"still there");
         assert_eq!(common.receive().text(), "still there");
         assert_eq!(taken(), 1);
-        // What is wrong with them is told as with those for all, and nothing changes.
+        // Errors in them are reported like those in the global rules, and nothing changes.
         folder.write("own.toml", "");
         let body = admin(broker.admin_address(), "POST", "/config/reload", "").expect(422).body;
         assert!(body.contains("own.toml") && body.contains("access_empty"), "{body}");
@@ -96,7 +96,7 @@ fn explain_names_the_rules_of_a_listener() {
     assert!(code == Some(1) && said.contains("there is no listener \"nowhere\"; there are own, common"), "{said}");
 }
 
-/// The keys of the table go before those of `[mqtt]`, to which others are held.
+/// The keys of the table override those of `[mqtt]`, which apply to other listeners.
 #[test]
 fn a_listener_offers_what_its_table_says() {
     let folder = Folder::new(&[]);
@@ -149,7 +149,7 @@ fn a_listener_offers_what_its_table_says() {
     common.expect_server_disconnect(ReasonCode::PacketTooLarge);
 }
 
-/// 3.1.1 has no word for it, but a client is held to it.
+/// 3.1.1 has no property for it, but the limit applies.
 #[test]
 fn a_session_is_kept_no_longer_than_its_listener_says() {
     let folder = Folder::new(&[]);
@@ -159,7 +159,7 @@ fn a_session_is_kept_no_longer_than_its_listener_says() {
     persistent(broker.other_address(0)).disconnect();
     assert!(!persistent(broker.other_address(0)).session_present());
     persistent(broker.address()).disconnect();
-    assert!(persistent(broker.other_address(0)).session_present(), "it had been kept for the other listener");
+    assert!(persistent(broker.other_address(0)).session_present(), "it was kept for the other listener");
 }
 
 fn is_accepted(folder: &mut Vec<Client>, connecting: &crate::support::ConnectBuilder<'_>) -> bool {
@@ -172,7 +172,7 @@ fn is_accepted(folder: &mut Vec<Client>, connecting: &crate::support::ConnectBui
     !is_closed
 }
 
-/// The limits of a table hold beside those for all.
+/// The limits of a table apply in addition to the global ones.
 #[test]
 fn a_listener_has_limits_on_addresses_and_rates_of_its_own() {
     for (limits, key, most) in [
@@ -192,7 +192,7 @@ fn a_listener_has_limits_on_addresses_and_rates_of_its_own() {
         let accepted = count(broker.other_address(0), &mut open);
         let most = most + if key.contains("rate") { begun.elapsed().as_secs() as usize + 1 } else { 0 };
         assert!((2..=most).contains(&accepted), "{key}: {accepted}");
-        assert_eq!(count(broker.address(), &mut open), 10, "{key}: it is for one listener");
+        assert_eq!(count(broker.address(), &mut open), 10, "{key}: the limit applies to one listener only");
         drop(open);
         let log = broker.end();
         assert!(

@@ -1,4 +1,4 @@
-//! Connections that are there and say little: they end in time, cost little, and nobody else notices.
+//! Slow connections: they time out, take little memory, and do not affect others.
 
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
@@ -8,7 +8,7 @@ use crate::support::tls::Authority;
 use crate::support::{AtLeastOnce, Broker, EXPECT_TIMEOUT, Folder, V5};
 use crate::sys::await_number;
 
-/// The beginning of a ClientHello of 512 bytes.
+/// The start of a ClientHello of 512 bytes.
 const HELLO: &[u8] = &[0x16, 3, 1, 2, 0, 1, 0, 1, 0xFC, 3, 3, 7, 7, 7, 7, 7];
 const REQUEST: &[u8] = b"GET /mqtt HTTP/1.1\r\nHost: localhost\r\nUpgrade: websocket\r\nConnection: Upg";
 const HEADER: &[u8] = b"PROXY TCP4 192.0.2.7 10.0";
@@ -31,16 +31,15 @@ fn dial(address: SocketAddr, bytes: &[u8]) -> TcpStream {
     stream
 }
 
-/// All that comes until the broker closes.
+/// Everything received until the broker closes.
 fn read_to_close(stream: &mut TcpStream) -> Vec<u8> {
     let mut read_to_close = Vec::new();
-    // A reset is an end, too.
+    // A reset is an end as well.
     let _ = stream.read_to_end(&mut read_to_close);
     read_to_close
 }
 
-/// `mqtt.connect_timeout_s` covers the handshakes of TLS and WebSocket and the header of a proxy, and a byte now and then is no way
-/// around it.
+/// `mqtt.connect_timeout_s` covers the TLS and WebSocket handshakes and the proxy header, even if a byte arrives now and then.
 #[test]
 fn whoever_does_not_get_on_is_ended_in_time() {
     let folder = Folder::new(&[]);
@@ -60,7 +59,7 @@ fn whoever_does_not_get_on_is_ended_in_time() {
     while begun.elapsed() < Duration::from_secs(2) {
         for (stream, rest) in &mut trickling {
             if let Some((byte, later)) = rest.split_first() {
-                // It may have been ended.
+                // The connection may have been closed.
                 let _ = stream.write_all(&[*byte]);
                 *rest = later;
             }
@@ -78,7 +77,7 @@ fn whoever_does_not_get_on_is_ended_in_time() {
     await_number(&mut bystander, "tautwire/connect_timeouts", |count| count == 104.0);
 }
 
-/// A connection that has said nothing of MQTT takes at most 2 KiB, without what TLS needs.
+/// A connection before CONNECT takes at most 2 KiB, excluding TLS.
 #[test]
 fn connections_before_connect_take_little_memory() {
     const CONNECTIONS: u64 = 1500;
@@ -93,7 +92,7 @@ fn connections_before_connect_take_little_memory() {
         ("PROXY", broker.other_address(2), HEADER),
     ];
     for (name, address, bytes) in ways {
-        // The first ones have tables grow and buffers made that all share.
+        // The first ones grow tables and buffers that all share.
         let mut come = |connections: u64| {
             kept.extend((0..connections).map(|_| dial(address, bytes)));
             await_number(&mut witness, "tautwire/connections", |count| count == (kept.len() + 1) as f64);

@@ -1,4 +1,4 @@
-//! What every test here stands on: a broker process, raw clients, and fences that prove absence.
+//! Support for all tests: a broker process, raw clients, and fences that prove absence.
 
 pub(crate) mod base64;
 pub(crate) mod broker;

@@ -1,4 +1,4 @@
-//! Limits of all clients of one user together.
+//! Limits for all clients of one user together.
 
 use super::limits::{first_of_two_that_wait, is_new_client_paused, is_publisher_paused, retains_two, subscribes_twice};
 use super::{ACCEPTED, After, Before, NO, QUOTA_EXCEEDED, ReloadTest, Row, YES, try_all};
@@ -112,7 +112,7 @@ fn user_limits_apply_to_connected_clients_and_can_be_reverted() {
     try_all(ROWS, &[]);
 }
 
-/// How many of two messages come while none is acknowledged.
+/// How many of two messages arrive without acknowledgements.
 pub(super) fn delivered_of_two(scene: &ReloadTest, mut client: Client) -> String {
     let name = scene.name();
     client.subscribe(&name, AtLeastOnce);
