@@ -40,7 +40,7 @@ impl Faults {
     /// available.
     pub(super) fn of(broker: &Broker, injection: &str, paths: &[String]) -> Option<Faults> {
         let only = paths.iter().flat_map(|path| ["-P".to_owned(), path.clone()]);
-        Faults::attached(injection, ["-f".to_owned()].into_iter().chain(only), broker.pid())
+        Faults::attach(injection, ["-f".to_owned()].into_iter().chain(only), broker.pid())
     }
 
     /// The same for the broker's single thread of that name.
