@@ -437,7 +437,7 @@ impl Broker for Relay {
     fn life_ended(&self, ended: &EndReason) {
         self.serving.set(false);
         *self.life.write().unwrap_or_else(PoisonError::into_inner) = None;
-        self.proposals.give_up();
+        self.proposals.clear();
         // At most one incarnation ends at a time.
         let _ = self.ended.try_send(ended.clone());
     }
