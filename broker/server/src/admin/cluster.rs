@@ -30,12 +30,15 @@ pub(super) fn drain(call: &mut RequestContext<'_, '_>) -> Result<Response, Respo
         ""
     );
     if name != node.name() {
-        return node.drain_peer(name, is_for_good, &by).map(|()| accepted()).map_err(|why| not_drained(name, why));
+        return node
+            .drain_peer(name, is_for_good, &by)
+            .map(|()| accepted())
+            .map_err(|why| drain_error_response(name, why));
     }
     if node.drain(is_for_good) { Ok(accepted()) } else { Err(not_clustered()) }
 }
 
-fn not_drained(name: &str, why: DrainError) -> Response {
+fn drain_error_response(name: &str, why: DrainError) -> Response {
     let refused = |status, code, why: String| Response::error(status, code, &why);
     match why {
         DrainError::NotJoined => not_clustered(),

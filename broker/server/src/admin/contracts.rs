@@ -22,13 +22,13 @@ pub(super) fn put(call: &mut RequestContext<'_, '_>) -> Result<Response, Respons
         .map_err(|message| Response::error(Status::UNPROCESSABLE, "contract_value", &message))?;
     let (catalogue, is_new) = match call.admin.store.put(name, &entry) {
         Err(StoreError::Shared) => put_shared(call, name, &entry)?,
-        result => result.map_err(|error| not_changed(name, &error))?,
+        result => result.map_err(|error| store_error_response(name, &error))?,
     };
     log::info!("contract {name} {}", if is_new { "added" } else { "replaced" });
     if catalogue.observing().any(|contract| contract.name() == name) {
         log::warn!("the contract {name} is in observe mode: payloads that violate it are counted and delivered");
     }
-    shown(if is_new { Status::CREATED } else { Status::OK }, &catalogue, name)
+    contract_response(if is_new { Status::CREATED } else { Status::OK }, &catalogue, name)
 }
 
 pub(super) fn delete(call: &mut RequestContext<'_, '_>) -> Result<Response, Response> {
@@ -37,7 +37,7 @@ pub(super) fn delete(call: &mut RequestContext<'_, '_>) -> Result<Response, Resp
         Err(StoreError::Shared) => shared::change_contracts(call, name, |files| {
             Change::remove(files.clone(), name)?.ok_or(StoreError::Unknown)
         })?,
-        result => result.map_err(|error| not_changed(name, &error))?,
+        result => result.map_err(|error| store_error_response(name, &error))?,
     }
     log::info!("contract {name} removed");
     Ok(Response::new(Status::NO_CONTENT, JSON, ""))
@@ -50,12 +50,12 @@ fn put_shared(call: &RequestContext<'_, '_>, name: &str, entry: &Entry) -> Resul
     Ok((call.admin.control.contracts(), is_new))
 }
 
-fn shown(status: Status, catalogue: &Catalogue, name: &str) -> Result<Response, Response> {
+fn contract_response(status: Status, catalogue: &Catalogue, name: &str) -> Result<Response, Response> {
     let contract = catalogue.named(name).ok_or_else(|| not_found("no such contract"))?;
     Ok(Response::new(status, JSON, discovery::describe(contract)))
 }
 
-pub(super) fn not_changed(name: &str, error: &StoreError) -> Response {
+pub(super) fn store_error_response(name: &str, error: &StoreError) -> Response {
     match error {
         StoreError::Wrong(errors) => Response::invalid_contracts(errors),
         StoreError::Unknown => not_found("no such contract"),

@@ -24,7 +24,8 @@ pub(super) fn publish(call: &mut RequestContext<'_, '_>) -> Result<Response, Res
     let deadline = call.received.deadline;
     let payload = call.body()?;
     let publication = Publication { topic, content_type, payload, qos, retain };
-    let matched = admin.control.publish(&publication, time_left(deadline)).map_err(|error| refused(&error))?;
+    let matched =
+        admin.control.publish(&publication, time_left(deadline)).map_err(|error| publish_error_response(&error))?;
     admin.counters.messages_published.fetch_add(1, Ordering::Relaxed);
     Ok(Response::new(Status::OK, JSON, format!("{{\"matched\":{matched}}}\n")))
 }
@@ -78,7 +79,7 @@ fn content_type(head: &Head) -> Result<Option<&str>, Response> {
     Ok(Some(content_type).filter(|_| !media_type.is_empty() && !media_type.eq_ignore_ascii_case(FORM)))
 }
 
-pub(super) fn refused(error: &PublishError) -> Response {
+pub(super) fn publish_error_response(error: &PublishError) -> Response {
     let (status, code) = match error {
         PublishError::Refused(reason, _) => of_reason(*reason),
         PublishError::Busy => (Status::SERVICE_UNAVAILABLE, "busy"),

@@ -6,7 +6,7 @@ use tautwire_message::Body;
 use tautwire_protocol::{TopicFilter, TopicName};
 
 use super::clients::{limit, ok, query_error};
-use super::messages::refused;
+use super::messages::publish_error_response;
 use super::payload::{Readable, base64, content_type};
 use super::query::{Query, bad_request, decoded};
 use super::response::{Response, Status};
@@ -78,7 +78,7 @@ pub(super) fn remove(call: &mut RequestContext<'_, '_>) -> Result<Response, Resp
         return Err(Response::error(Status::FORBIDDEN, "not_authorized", why));
     }
     let timeout = call.time_left();
-    let removed = admin.control.remove_retained(&filter, timeout).map_err(|error| refused(&error))?;
+    let removed = admin.control.remove_retained(&filter, timeout).map_err(|error| publish_error_response(&error))?;
     let fields = Fields::default().with("deleted", removed.removed).with("refused", removed.refused);
     Ok(ok(fields.with("more", removed.has_more)))
 }

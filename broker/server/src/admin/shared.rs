@@ -6,7 +6,7 @@ use tautwire_contracts::Files;
 
 use super::clients::ok;
 use super::cluster::{node, not_clustered};
-use super::contracts::not_changed;
+use super::contracts::store_error_response;
 use super::query::Query;
 use super::response::{Response, Status};
 use super::routes::RequestContext;
@@ -73,7 +73,7 @@ pub(super) fn put(call: &mut RequestContext<'_, '_>) -> Result<Response, Respons
     call.admin.reloader.check(&parts).map_err(|errors| Response::invalid_configuration(&errors))?;
     match node.propose(expected, &parts, deadline) {
         ProposeOutcome::Accepted(number) => log::info!("admin: revision {number} of the cluster's configuration"),
-        outcome => return Err(not_accepted(outcome)),
+        outcome => return Err(rejection(outcome)),
     }
     Ok(ok(summary(&node.sharing())))
 }
@@ -87,7 +87,7 @@ pub(super) fn change_contracts(
 ) -> Result<(), Response> {
     change_parts(call, |parts| {
         let files = parts.contracts.as_ref().ok_or_else(no_longer_shared)?;
-        let change = change(files).map_err(|error| not_changed(name, &error))?;
+        let change = change(files).map_err(|error| store_error_response(name, &error))?;
         Ok(Parts { contracts: Some(change.applied_to(files.clone())), ..parts.clone() })
     })
 }
@@ -106,10 +106,10 @@ pub(super) fn change_parts(
         match node.propose(latest.number, &parts, deadline) {
             ProposeOutcome::Accepted(_) => return Ok(()),
             ProposeOutcome::Outdated(later) if Instant::now() < deadline => number = later,
-            outcome => return Err(not_accepted(outcome)),
+            outcome => return Err(rejection(outcome)),
         }
     }
-    Err(not_accepted(ProposeOutcome::Unavailable))
+    Err(rejection(ProposeOutcome::Unavailable))
 }
 
 fn commit_deadline(call: &RequestContext<'_, '_>) -> Instant {
@@ -126,7 +126,7 @@ fn summary(sharing: &SharedConfigStatus) -> Fields {
         .with("parts", shared::summary(&latest.parts))
 }
 
-fn not_accepted(outcome: ProposeOutcome) -> Response {
+fn rejection(outcome: ProposeOutcome) -> Response {
     match outcome {
         ProposeOutcome::Outdated(number) => outdated(number),
         ProposeOutcome::Overtaken => {

@@ -40,16 +40,16 @@ const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; i
 
 /// `GET /`.
 pub(super) fn page(call: &mut RequestContext<'_, '_>) -> Result<Response, Response> {
-    Ok(served(&PAGE, call.head))
+    Ok(file_response(&PAGE, call.head))
 }
 
 /// `GET /ui/{name}`.
 pub(super) fn file(call: &mut RequestContext<'_, '_>) -> Result<Response, Response> {
     let file = FILES.iter().find(|file| file.name == call.name(0));
-    file.map(|file| served(file, call.head)).ok_or_else(|| not_found("no such file"))
+    file.map(|file| file_response(file, call.head)).ok_or_else(|| not_found("no such file"))
 }
 
-fn served(file: &File, head: &Head) -> Response {
+fn file_response(file: &File, head: &Head) -> Response {
     let is_compressed = takes_gzip(&head.accept_encoding);
     let tag = format!("\"{}{}\"", *file.tag, if is_compressed { "-gzip" } else { "" });
     let is_cached = head.if_none_match.split(',').any(|tag_given| tag_given.trim().trim_start_matches("W/") == tag);

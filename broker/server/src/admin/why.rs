@@ -123,7 +123,7 @@ fn describe(finding: &QueryResult) -> FindingText {
                 .into(),
             "ask the other nodes; `tautwire cluster status` lists them",
         ),
-        QueryResult::Refused(refusal) => refused(*refusal),
+        QueryResult::Refused(refusal) => describe_refusal(*refusal),
         QueryResult::PublisherWaits => finding_text(
             "publisher_waits",
             "the queue of a receiving client is full, so the broker pauses reading from the publisher until there is room"
@@ -297,7 +297,7 @@ fn queue_full(limit: QueueLimit, policy: SlowConsumer) -> FindingText {
 }
 
 /// Explains why the broker refuses a message.
-fn refused(refusal: PublishRefusal) -> FindingText {
+fn describe_refusal(refusal: PublishRefusal) -> FindingText {
     let (text, change) = match refusal {
         PublishRefusal::PacketTooLarge => ("it exceeds the maximum packet size", "mqtt.maximum_packet_size"),
         PublishRefusal::QoSNotSupported => ("its QoS is above the maximum", "mqtt.max_qos, or a lower QoS"),

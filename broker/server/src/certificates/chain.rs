@@ -14,8 +14,8 @@ const CHAIN_MAX: usize = 10;
 /// PEM.
 /// The root, which clients must have, is omitted. `None` if there is nothing to add.
 pub(crate) fn completed_chain(own: &str, authorities: &str) -> Option<String> {
-    let own = certificates(own);
-    let [leaf] = own.as_slice() else { return None };
+    let own_certificates = certificates(own);
+    let [leaf] = own_certificates.as_slice() else { return None };
     let known = certificates(authorities);
     let mut chain = vec![leaf];
     while chain.len() < CHAIN_MAX {

@@ -317,7 +317,7 @@ impl Authenticator for ChainAuthenticator {
         let step = match request {
             AuthRequest::Connect(attempt) | AuthRequest::Reauthenticate(attempt) => {
                 let Some(chain) = self.chains().of(&listener) else {
-                    return Some(refused(
+                    return Some(refusal(
                         ConnectReason::ServerUnavailable,
                         "this listener has no authentication chain",
                     ));
@@ -328,7 +328,7 @@ impl Authenticator for ChainAuthenticator {
             AuthRequest::Continue { data, state } => match state.downcast::<Exchange>() {
                 Ok(exchange) => exchange.go_on(&data, now),
                 Err(_) => {
-                    return Some(refused(ConnectReason::NotAuthorized, "no authentication exchange is in progress"));
+                    return Some(refusal(ConnectReason::NotAuthorized, "no authentication exchange is in progress"));
                 }
             },
         };
@@ -337,7 +337,7 @@ impl Authenticator for ChainAuthenticator {
             Err(work) => work,
         };
         let Some(workers) = self.workers() else {
-            return Some(refused(ConnectReason::ServerBusy, "no authentication threads are running"));
+            return Some(refusal(ConnectReason::ServerBusy, "no authentication threads are running"));
         };
         workers.submit(work, PendingAuth { listener, ticket });
         None
@@ -370,7 +370,7 @@ fn to_decision(listener: &Arc<str>, step: AuthStep) -> Result<AuthDecision, iden
     }
 }
 
-fn refused(reason: ConnectReason, why: &'static str) -> AuthDecision {
+fn refusal(reason: ConnectReason, why: &'static str) -> AuthDecision {
     AuthDecision::Refused { reason, why: why.into(), detail: None }
 }
 

@@ -14,7 +14,7 @@ use tautwire_identity::limits::PASSWORD_BYTES_MAX;
 /// The file cannot be read.
 pub(crate) fn from_file(path: &Path) -> Result<Secret, String> {
     let describe = |error: io::Error| format!("cannot read the password file {}: {error}", path.display());
-    let bytes = File::open(path).and_then(limited).map_err(describe)?;
+    let bytes = File::open(path).and_then(read_limited).map_err(describe)?;
     Ok(without_line_end(bytes))
 }
 
@@ -37,7 +37,7 @@ pub(crate) fn prompt_password(user: &str) -> Result<Secret, String> {
     if first.is(second.expose()) { Ok(first) } else { Err("the two passwords differ".to_owned()) }
 }
 
-fn limited(reader: impl Read) -> io::Result<Vec<u8>> {
+fn read_limited(reader: impl Read) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     reader.take(PASSWORD_BYTES_MAX as u64 + 3).read_to_end(&mut bytes)?;
     Ok(bytes)

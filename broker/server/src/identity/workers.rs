@@ -450,7 +450,7 @@ mod tests {
         assert_eq!(next(&outcomes), Ok(Some("carol".into())));
         end.send(()).expect("the thread is blocked");
         for _ in 0..51 {
-            assert_eq!(next(&outcomes), Ok(Some("dave".into())), "nobody is refused");
+            assert_eq!(next(&outcomes), Ok(Some("dave".into())), "no client is refused");
         }
         assert_eq!(tally.counters(), WorkerCounters { done: 52, ..WorkerCounters::default() });
     }

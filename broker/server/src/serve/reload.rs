@@ -451,7 +451,7 @@ impl Reloader {
                 None => log::info!("listener {name} is listening"),
             }
         }
-        let place = match config.contracts.path.get() {
+        let store_location = match config.contracts.path.get() {
             _ if shared.parts.contracts.is_some() => StoreLocation::Cluster,
             Some(folder) => StoreLocation::Folder(folder.to_owned()),
             None => StoreLocation::Disabled,
@@ -459,7 +459,7 @@ impl Reloader {
         self.watch.configure(config.watch_files_s, &self.files_of(&config));
         *self.shared.lock().unwrap_or_else(PoisonError::into_inner) = shared;
         *running = config;
-        Ok((place, reloaded))
+        Ok((store_location, reloaded))
     }
 
     fn shared(&self) -> Arc<Shared> {

@@ -314,7 +314,7 @@ impl Outcome {
 
 fn outcome(answer: &HttpResponse) -> Outcome {
     match answer.status {
-        200..=299 => Outcome::Accepted { refused: refused(&answer.body) },
+        200..=299 => Outcome::Accepted { refused: rejected_items(&answer.body) },
         status if RETRYABLE.contains(&status) => Outcome::Retry {
             why: format!("the response has status {status}"),
             retry_after: answer.retry_after_s.map(|seconds| Duration::from_secs(seconds.into())),
@@ -324,7 +324,7 @@ fn outcome(answer: &HttpResponse) -> Outcome {
 }
 
 /// The number of items rejected in an accepted request: `partialSuccess`.
-fn refused(body: &[u8]) -> u64 {
+fn rejected_items(body: &[u8]) -> u64 {
     let Some(answer) = str::from_utf8(body).ok().and_then(|text| json::parse(text).ok()) else { return 0 };
     let Some(partial) = answer.get("partialSuccess") else { return 0 };
     let names = ["rejectedDataPoints", "rejectedLogRecords", "rejectedSpans"];

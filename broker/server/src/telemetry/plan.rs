@@ -90,9 +90,9 @@ impl fmt::Debug for Plan {
 type Headers = Vec<(Box<str>, Secret)>;
 
 fn read_headers(path: &Path) -> Result<Headers, String> {
-    let place = || format!("telemetry.headers_file: {}", path.display());
-    let text = files::text(path, HEADERS_FILE_MAX_BYTES).map_err(|why| format!("{} {why}", place()))?;
-    headers(&text).map_err(|(line, why)| format!("{}:{line}: {why}", place()))
+    let label = || format!("telemetry.headers_file: {}", path.display());
+    let text = files::text(path, HEADERS_FILE_MAX_BYTES).map_err(|why| format!("{} {why}", label()))?;
+    headers(&text).map_err(|(line, why)| format!("{}:{line}: {why}", label()))
 }
 
 /// Parses header fields. An error has the line number and the reason.

@@ -212,8 +212,8 @@ fn unauthenticated_audit_events_are_rate_limited_and_counted() {
 fn a_file_of_rules_that_is_wrong_or_missing_keeps_the_broker_from_starting() {
     let folder = Folder::new(&[("access.toml", "")]);
     let path = folder.path().join("access.toml").display().to_string();
-    let said = Broker::refused(&[&format!("acl.file={path}")]);
-    assert!(said.contains("access_empty"), "{said}");
-    let said = Broker::refused(&[&format!("acl.file={path}.gone")]);
-    assert!(said.contains("access_unreadable") && said.contains("access.toml.gone"), "{said}");
+    let stderr = Broker::refused(&[&format!("acl.file={path}")]);
+    assert!(stderr.contains("access_empty"), "{stderr}");
+    let stderr = Broker::refused(&[&format!("acl.file={path}.gone")]);
+    assert!(stderr.contains("access_unreadable") && stderr.contains("access.toml.gone"), "{stderr}");
 }

@@ -173,8 +173,8 @@ fn all_of_messages_wills_and_subscriptions_survives_a_kill_and_a_snapshot() {
         subscriber.disconnect();
         let will = WillMessage::new("t/will", b"gone").qos(AtLeastOnce).property(Property::ContentType("w")).delay_s(1);
         let _mortal = broker.connecting(V5, "mortal").persistent().will(will).open();
-        let said = say_all(OutgoingPublish::new("t/x", AtLeastOnce, b"said"));
-        assert_eq!(broker.connect(V5, "publisher").deliver(&said), 0);
+        let outgoing = say_all(OutgoingPublish::new("t/x", AtLeastOnce, b"said"));
+        assert_eq!(broker.connect(V5, "publisher").deliver(&outgoing), 0);
         kill(broker);
         if is_compacted {
             let data = folder.path().join("data").display().to_string();
@@ -291,8 +291,8 @@ fn persisted_files_are_readable_by_owner_only() {
 fn a_directory_is_used_by_one_broker() {
     let folder = Folder::new(&[]);
     let broker = start(&folder);
-    let said = Broker::refused(&[&format!("data.path={}", folder.path().join("data").display())]);
-    assert!(said.contains("another broker uses it"), "{said}");
+    let stderr = Broker::refused(&[&format!("data.path={}", folder.path().join("data").display())]);
+    assert!(stderr.contains("another broker uses it"), "{stderr}");
     broker.connect(V5, "client").ping();
 }
 

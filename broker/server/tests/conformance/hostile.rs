@@ -121,8 +121,8 @@ fn claims_of_large_packets_reserve_nothing() {
             stranger.send_bytes(&[0x10, 0xf0, 0xff, 0xff, 0x07, 0, 4, b'M', b'Q', b'T', b'T', 4, 2, 0, 60]);
         }
         bystander.still_served();
-        let held = broker.resident_bytes().saturating_sub(before);
-        assert!(held < 16 * 1024 * 1024, "the broker holds {held} bytes for claims");
+        let held_bytes = broker.resident_bytes().saturating_sub(before);
+        assert!(held_bytes < 16 * 1024 * 1024, "the broker holds {held_bytes} bytes for claims");
         drop((clients, strangers));
         bystander.still_served();
     });
@@ -218,8 +218,8 @@ fn reading_pauses_for_a_client_that_never_reads_answers() {
         let mut asking = broker.connect(case.version, "asking");
         let sent = flood_with_pings(&mut asking, &mut bystander, 128 * 1024 * 1024);
         assert!(sent < 128 * 1024 * 1024, "the broker has read {sent} bytes of pings from a client that does not read");
-        let held = broker.resident_bytes().saturating_sub(before);
-        assert!(held < 16 * 1024 * 1024, "the broker holds {held} bytes");
+        let held_bytes = broker.resident_bytes().saturating_sub(before);
+        assert!(held_bytes < 16 * 1024 * 1024, "the broker holds {held_bytes} bytes");
         bystander.still_served();
         await_number(&mut bystander.0, "tautwire/clients_choked", |count| count >= 1.0);
         // Once it reads, each ping is answered.
@@ -358,8 +358,8 @@ fn a_port_in_use_is_reported() {
         .expect("the program starts");
     let code = output.status.code().expect("the program ends by itself");
     assert!(code != 0 && code != 124, "exit code {code}");
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert!(said.contains(&address), "{said}");
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert!(stderr.contains(&address), "{stderr}");
     assert!(!String::from_utf8_lossy(&output.stdout).contains("listening on"));
     broker.connect(V5, "client").ping();
 }

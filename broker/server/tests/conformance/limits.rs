@@ -272,8 +272,8 @@ fn flood_a_stuck_subscriber(case: Case, broker: &Broker, qos: QoS) -> Client {
         if round % 100 == 0 {
             publisher.publish("others", AtLeastOnce, b"x");
             assert_eq!(bystander.receive().text(), "x");
-            let held = broker.resident_bytes().saturating_sub(before);
-            assert!(held < 24 * MEGABYTE, "the broker holds {held} bytes after {round} messages");
+            let held_bytes = broker.resident_bytes().saturating_sub(before);
+            assert!(held_bytes < 24 * MEGABYTE, "the broker holds {held_bytes} bytes after {round} messages");
         }
     }
     publisher.ping();
@@ -369,8 +369,8 @@ fn the_memory_of_ended_sessions_comes_back() {
                 publisher.publish(&format!("queue/{number}"), AtLeastOnce, &payload);
             }
         }
-        let held = broker.resident_bytes().saturating_sub(before);
-        assert!(held > 48 * MEGABYTE, "only {held} bytes are held: this test checks nothing");
+        let held_bytes = broker.resident_bytes().saturating_sub(before);
+        assert!(held_bytes > 48 * MEGABYTE, "only {held_bytes} bytes are held: this test checks nothing");
         for number in 0..100 {
             broker.connect(V5, &format!("absent-{number}")).disconnect();
         }

@@ -489,7 +489,7 @@ fn a_disconnect_explains_itself_unless_the_client_declined() {
 
 /// The encoded size of a packet from the broker.
 fn encoded_len(packet: &OwnedPacket) -> usize {
-    packet.as_packet().encoded_len(V5).expect("what was decoded can be encoded")
+    packet.as_packet().encoded_len(V5).expect("a decoded packet can be encoded")
 }
 
 /// [MQTT-3.14.2-3], [MQTT-3.14.2-4]: a DISCONNECT fits the Maximum Packet Size, if necessary without the Reason String.

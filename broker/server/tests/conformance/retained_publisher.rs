@@ -131,7 +131,7 @@ fn what_its_publisher_may_not_publish_any_more_is_withheld() {
         world.reload(&RULES.replace("\"plant/other/#\"", "\"plant/else/#\""));
         let withheld = world.count("retained_withheld");
         while world.retained() != ["plant/a", "plant/will"] {
-            assert!(Instant::now() < deadline, "what was allowed again is still withheld: {:?}", world.retained());
+            assert!(Instant::now() < deadline, "a message allowed again is still withheld: {:?}", world.retained());
         }
         assert!(world.count("retained_withheld") > withheld);
     }

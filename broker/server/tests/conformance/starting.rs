@@ -22,8 +22,8 @@ fn a_locked_directory_is_reported_before_listening() {
     let admin = format!("admin.listen={admin}");
     folder.write("token", TOKEN);
     let token = format!("admin.token_file={}", folder.path().join("token").display());
-    let said = Broker::refused_by(&env(&[]), &["--listen", &mqtt], &[&data, &admin, &token]);
-    assert!(said.contains("another broker uses it"), "{said}");
+    let stderr = Broker::refused_by(&env(&[]), &["--listen", &mqtt], &[&data, &admin, &token]);
+    assert!(stderr.contains("another broker uses it"), "{stderr}");
     first.connect(V5, "still").disconnect();
 }
 

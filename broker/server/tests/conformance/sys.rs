@@ -85,7 +85,7 @@ pub(crate) fn await_live_number(observer: &mut Client, topic: &str, is: impl Fn(
             found = number;
             Ok(())
         }
-        last => Err(format!("{topic} last said {last:?}")),
+        last => Err(format!("{topic} was last {last:?}")),
     });
     found
 }

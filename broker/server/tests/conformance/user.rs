@@ -106,8 +106,8 @@ fn a_folder_that_the_user_cannot_write_keeps_the_broker_from_starting() {
     }
     let folder = Folder::new(&[]);
     let data = format!("data.path={}", folder.path().join("data").display());
-    let said = Broker::refused(&[&format!("user={UID}:{GID}"), &data]);
-    assert!(said.contains("Permission denied") && said.contains("data directory"), "{said}");
+    let stderr = Broker::refused(&[&format!("user={UID}:{GID}"), &data]);
+    assert!(stderr.contains("Permission denied") && stderr.contains("data directory"), "{stderr}");
 }
 
 #[test]
@@ -121,6 +121,6 @@ fn root_is_warned_of_unless_it_is_asked_for() {
 
 #[test]
 fn a_user_that_does_not_exist_is_refused() {
-    let said = Broker::refused(&["user=nobody-at-all"]);
-    assert!(said.contains("no user \"nobody-at-all\" in /etc/passwd"), "{said}");
+    let stderr = Broker::refused(&["user=nobody-at-all"]);
+    assert!(stderr.contains("no user \"nobody-at-all\" in /etc/passwd"), "{stderr}");
 }

@@ -143,8 +143,8 @@ fn the_audit_log_names_who_was_refused() {
     world.broker.end();
     let log = world.folder.read("audit.log");
     assert_eq!(log.matches(r#""event":"refused","client_id":"thief","user":"ann","#).count(), 2, "{log}");
-    let told = format!(r#""event":"refused","client_id":"other","user":"{}","#, "é".repeat(64));
-    assert_eq!(log.matches(&told).count(), 2, "{log}");
+    let expected = format!(r#""event":"refused","client_id":"other","user":"{}","#, "é".repeat(64));
+    assert_eq!(log.matches(&expected).count(), 2, "{log}");
     assert!(!log.contains("secret") && !log.contains("wrong-one"), "{log}");
 }
 
@@ -264,10 +264,10 @@ fn an_open_listener_needs_a_word_for_it() {
         [(["--listen", "0.0.0.0:1883"], "auth.anonymous"), (["--set", "auth.anonymous=false"], "auth.password_file")]
     {
         let checked = Command::new(program()).args(["config", "check"]).args(arguments).output().expect("it runs");
-        let said = String::from_utf8_lossy(&checked.stderr);
+        let stderr = String::from_utf8_lossy(&checked.stderr);
         assert!(
-            checked.status.code() == Some(1) && said.contains("nobody can come in") && said.contains(expected),
-            "{said}"
+            checked.status.code() == Some(1) && stderr.contains("nobody can come in") && stderr.contains(expected),
+            "{stderr}"
         );
     }
     let log = Broker::set(&["auth.anonymous=true"]).end();

@@ -239,15 +239,15 @@ fn without_a_folder_there_is_nothing_to_change() {
 
 #[test]
 fn the_api_is_never_served_without_a_token() {
-    let said = Broker::refused(&["admin.listen=127.0.0.1:0"]);
-    assert!(said.contains("admin.listen: needs admin.token_file"), "{said}");
+    let stderr = Broker::refused(&["admin.listen=127.0.0.1:0"]);
+    assert!(stderr.contains("admin.listen: needs admin.token_file"), "{stderr}");
     for token in ["short", "has a space in the middle", "", "first-line-is-long\nsecond-line-is-long"] {
         let folder = Folder::new(&[("token", token)]);
         let file = format!("admin.token_file={}", folder.path().join("token").display());
-        let said = Broker::refused(&["admin.listen=127.0.0.1:0", &file]);
-        assert!(said.contains("must hold one line of 16 to 1024 visible characters"), "{said}");
-        assert!(token.is_empty() || !said.contains(token), "{said}");
+        let stderr = Broker::refused(&["admin.listen=127.0.0.1:0", &file]);
+        assert!(stderr.contains("must hold one line of 16 to 1024 visible characters"), "{stderr}");
+        assert!(token.is_empty() || !stderr.contains(token), "{stderr}");
     }
-    let said = Broker::refused(&["admin.listen=127.0.0.1:0", "admin.token_file=/no/such/file"]);
-    assert!(said.contains("cannot read the token file /no/such/file"), "{said}");
+    let stderr = Broker::refused(&["admin.listen=127.0.0.1:0", "admin.token_file=/no/such/file"]);
+    assert!(stderr.contains("cannot read the token file /no/such/file"), "{stderr}");
 }

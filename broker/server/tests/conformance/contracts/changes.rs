@@ -100,9 +100,9 @@ fn retained_messages_of_an_older_contract_are_not_given_in_a_format_they_do_not_
         let schema = r#"syntax = \"proto3\"; message Reading { bool device_id = 1; }"#;
         let body = format!(r#"{{"topics": "sensors/+/reading", "format": "protobuf", "schema": "{schema}"}}"#);
         admin(world.broker.admin_address(), "PUT", "/contracts/reading", &body).expect(200);
-        let mut told = world.connect(V5, "told");
-        told.subscribe("$as/json/sensors/#", AtLeastOnce);
-        let message = told.receive();
+        let mut verbose = world.connect(V5, "verbose");
+        verbose.subscribe("$as/json/sensors/#", AtLeastOnce);
+        let message = verbose.receive();
         assert_eq!(message.payload(), b"");
         assert_eq!(message.user_properties()[0].0, "tautwire-transcoding-error");
         let mut silent = world.connect(V3_1_1, "silent");

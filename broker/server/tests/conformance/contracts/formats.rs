@@ -291,9 +291,9 @@ fn transcoding_failures_are_reported_or_counted() {
     every_thread_count(|case| {
         let world = World::new(case.threads);
         let mut publisher = world.connect(V5, "publisher");
-        let mut told = world.connect(V5, "told");
+        let mut verbose = world.connect(V5, "verbose");
         let mut silent = world.connect(V3_1_1, "silent");
-        for client in [&mut told, &mut silent] {
+        for client in [&mut verbose, &mut silent] {
             for filter in ["$as/protobuf/anything/#", "$as/json/loose/#", "$as/json/free/#"] {
                 client.subscribe(filter, AtLeastOnce);
             }
@@ -306,7 +306,7 @@ fn transcoding_failures_are_reported_or_counted() {
         ];
         for (topic, payload, expected) in cases {
             publisher.publish(topic, AtLeastOnce, payload);
-            let message = told.receive();
+            let message = verbose.receive();
             assert_eq!((message.topic(), message.payload()), (topic, &b""[..]));
             let properties = message.user_properties();
             let why = properties.iter().find(|(name, _)| name == "tautwire-transcoding-error");
@@ -315,9 +315,9 @@ fn transcoding_failures_are_reported_or_counted() {
         expect_nothing_from(&mut publisher, &mut silent);
         assert_eq!(world.count("dropped_untranscodable"), 3);
         // A payload whose content type is the requested format needs no contract.
-        let said = OutgoingPublish::new("free/a", AtLeastOnce, b"12").property(Property::ContentType(JSON));
-        publisher.deliver(&said);
-        assert_eq!((told.receive().payload(), silent.receive().payload()), (&b"12"[..], &b"12"[..]));
+        let outgoing = OutgoingPublish::new("free/a", AtLeastOnce, b"12").property(Property::ContentType(JSON));
+        publisher.deliver(&outgoing);
+        assert_eq!((verbose.receive().payload(), silent.receive().payload()), (&b"12"[..], &b"12"[..]));
     });
 }
 

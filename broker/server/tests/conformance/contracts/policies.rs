@@ -239,11 +239,11 @@ fn without_a_content_type_the_reason_is_that_of_the_format_it_is_in() {
         assert_eq!(reason, REFUSED);
         why
     };
-    let said = why(br#"{"deviceId": "7", "celsius": "warm"}"#);
-    assert!(said.contains("celsius: expected") && said.contains("found a string"), "{said}");
+    let reason = why(br#"{"deviceId": "7", "celsius": "warm"}"#);
+    assert!(reason.contains("celsius: expected") && reason.contains("found a string"), "{reason}");
     assert!(why(json("8", 1.0).as_bytes()).contains("[topic_tie]"));
-    let said = why(&[&protobuf("7", 1.0)[..], &[0x28, 1]].concat());
-    assert!(said.contains("raw: expected"), "{said}");
+    let reason = why(&[&protobuf("7", 1.0)[..], &[0x28, 1]].concat());
+    assert!(reason.contains("raw: expected"), "{reason}");
 }
 
 #[test]
@@ -281,8 +281,11 @@ fn contracts_in_each_others_way_stop_the_broker_with_both_names() {
     let two = "[[contract]]\nname = \"one\"\ntopics = \"a/+\"\nformat = \"json\"\nschema = \"s.json\"\n\
                [[contract]]\nname = \"two\"\ntopics = \"+/{id}\"\nformat = \"json\"\nschema = \"s.json\"\n";
     let folder = Folder::new(&[("contracts.toml", two), ("s.json", "{}")]);
-    let said = Broker::refused(&[&format!("contracts.path={}", folder.path().display())]);
-    assert!(said.contains("contracts.toml:6:1: the contracts two (+/{id}) and one (a/+) would both hold"), "{said}");
+    let stderr = Broker::refused(&[&format!("contracts.path={}", folder.path().display())]);
+    assert!(
+        stderr.contains("contracts.toml:6:1: the contracts two (+/{id}) and one (a/+) would both hold"),
+        "{stderr}"
+    );
 }
 
 #[test]
@@ -294,12 +297,12 @@ fn all_contract_folder_errors_are_reported_with_file_line_and_column() {
         ("s.json", "{\"type\": \"thing\"}"),
         ("sub/m.proto", "syntax = \"proto3\";\nmessage M {\n  strin a = 1;\n}\n"),
     ]);
-    let said = Broker::refused(&[&format!("contracts.path={}", folder.path().display())]);
+    let stderr = Broker::refused(&[&format!("contracts.path={}", folder.path().display())]);
     for expected in ["contracts.toml:3:10: topics:", "contracts.toml:11:1: there is no key colour", "sub/m.proto:3:3: "]
     {
-        assert!(said.contains(expected), "{expected}: {said}");
+        assert!(stderr.contains(expected), "{expected}: {stderr}");
     }
-    assert!(said.lines().all(|line| line.starts_with("tautwire: ")), "{said}");
-    let said = Broker::refused(&["contracts.path=/no/such/folder"]);
-    assert!(said.contains("/no/such/folder") && said.contains("[contract_file]"), "{said}");
+    assert!(stderr.lines().all(|line| line.starts_with("tautwire: ")), "{stderr}");
+    let stderr = Broker::refused(&["contracts.path=/no/such/folder"]);
+    assert!(stderr.contains("/no/such/folder") && stderr.contains("[contract_file]"), "{stderr}");
 }

@@ -55,13 +55,13 @@ fn judge(disk: &SmallDisk, counts: RangeInclusive<usize>, what: &str) -> Vec<Str
             let count = queued(disk, &target, what);
             assert!(counts.contains(&count), "{what}: {count} of {counts:?}");
         } else {
-            let said = String::from_utf8_lossy(&output.stderr).into_owned();
-            assert!(said.contains(&path), "{what}: {said}");
+            let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
+            assert!(stderr.contains(&path), "{what}: {stderr}");
             assert!(!disk.names("").iter().any(|name| name.starts_with("restored")), "{what}: {:?}", disk.names(""));
             // A directory without any part of a log counts as no backup.
             if disk.names(name).iter().any(|file| file.starts_with("segment-") || file.starts_with("snapshot-")) {
-                let said = refused_by(&disk.wrapper(), &settings(&Folder::new(&[]), &path, &[]));
-                assert!(said.contains(&path), "{what}: {said}");
+                let stderr = refused_by(&disk.wrapper(), &settings(&Folder::new(&[]), &path, &[]));
+                assert!(stderr.contains(&path), "{what}: {stderr}");
             }
         }
         clear(disk, "restored");

@@ -90,7 +90,7 @@ fn with_messages(clock: &WallClock) -> Broker {
 #[test]
 fn a_clock_that_is_set_back_between_two_runs_delays_nothing() {
     let Some(clock) = WallClock::new() else { return };
-    let begun = Instant::now();
+    let started_at = Instant::now();
     let broker = with_messages(&clock);
     create_offline_session(&broker, "short", 2);
     let will = WillMessage::new("will", b"gone").qos(AtLeastOnce).delay_s(2);
@@ -104,7 +104,7 @@ fn a_clock_that_is_set_back_between_two_runs_delays_nothing() {
     let mut subscriber = back(&broker, V5, "subscriber");
     let message = subscriber.receive();
     let left_s = message.properties().message_expiry_interval().expect("it expires");
-    assert!(remaining_expiry(HOUR_S, begun).contains(&left_s), "{left_s} s are left");
+    assert!(remaining_expiry(HOUR_S, started_at).contains(&left_s), "{left_s} s are left");
     assert_eq!(subscriber.receive().text(), "for ever");
     assert_eq!(subscriber.receive().text(), "gone");
     let log = broker.end();
@@ -143,7 +143,7 @@ fn a_clock_that_is_set_while_a_broker_runs_changes_nothing() {
     let Some(clock) = WallClock::new() else { return };
     for seconds in [DAY_S, -DAY_S] {
         clock.set(0);
-        let begun = Instant::now();
+        let started_at = Instant::now();
         let broker = with_messages(&clock);
         let mut present = broker.connecting(V5, "present").keep_alive_s(60).open();
         create_offline_session(&broker, "hour", HOUR_S);
@@ -156,7 +156,7 @@ fn a_clock_that_is_set_while_a_broker_runs_changes_nothing() {
         assert!(is_there(&broker, "hour"));
         let mut subscriber = back(&broker, V5, "subscriber");
         let left_s = subscriber.receive().properties().message_expiry_interval().expect("it expires");
-        assert!(remaining_expiry(HOUR_S, begun).contains(&left_s), "{left_s} s are left");
+        assert!(remaining_expiry(HOUR_S, started_at).contains(&left_s), "{left_s} s are left");
         kill(broker);
         fs::remove_dir_all(clock.folder.path().join("data")).expect("the directory is removable");
     }

@@ -222,9 +222,9 @@ fn what_is_not_read_is_damage(beginning: &str, of_what: &str, from_read: u32) {
     let place = format!("{directory}/{name}");
     let Some(mut words) = wrapper(&[format!("pread64:error=EIO:when={from_read}+")]) else { return };
     words.extend(["-P".to_owned(), place]);
-    let said = refused_by(&words, &settings);
+    let stderr = refused_by(&words, &settings);
     for part in [&directory[..], of_what, "tautwire data check --data", "--recover"] {
-        assert!(said.contains(part), "{part}: {said}");
+        assert!(stderr.contains(part), "{part}: {stderr}");
     }
     let settings: Vec<&str> = settings.iter().map(String::as_str).collect();
     let broker = Broker::by(&words, &["--recover"], &settings);
@@ -245,12 +245,12 @@ fn a_backup_of_what_is_not_read_is_refused() {
     broker.end();
     let Some(words) = wrapper(&["pread64:error=EIO:when=4+".to_owned()]) else { return };
     let backup = folder.path().join("backup").display().to_string();
-    let said = super::refusal(&super::run_by(&words, &["data", "backup", "--data", &directory, &backup]), 1);
+    let stderr = super::refusal(&super::run_by(&words, &["data", "backup", "--data", &directory, &backup]), 1);
     assert!(
-        said.contains(&format!("{directory}: cannot read segment-")) && said.contains("Input/output error"),
-        "{said}"
+        stderr.contains(&format!("{directory}: cannot read segment-")) && stderr.contains("Input/output error"),
+        "{stderr}"
     );
-    assert_eq!(said.lines().count(), 1, "{said}");
+    assert_eq!(stderr.lines().count(), 1, "{stderr}");
     assert!(!folder.names("").iter().any(|name| name.starts_with("backup")), "{:?}", folder.names(""));
 }
 

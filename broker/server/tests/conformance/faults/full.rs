@@ -152,9 +152,9 @@ fn a_start_without_space_and_reserve_is_refused_and_loses_nothing() {
     for spare_bytes in [0, 512 << 10, 0] {
         disk.make_room("other");
         disk.fill("other", spare_bytes);
-        let said = refused_by(&disk.wrapper(), &settings);
+        let stderr = refused_by(&disk.wrapper(), &settings);
         for part in [&disk.path("data")[..], "No space left on device", "make room", "[journal_disk]"] {
-            assert!(said.contains(part), "{part}: {said}");
+            assert!(stderr.contains(part), "{part}: {stderr}");
         }
     }
     disk.make_room("other");
@@ -213,7 +213,7 @@ fn a_snapshot_without_space_is_given_up_and_gives_back_what_it_took() {
     // Space for one more segment. A snapshot of everything would need more than what is left then.
     disk.fill("other", (16 << 20) + (5 << 20));
     publish(&broker, 120..180, LARGE);
-    wait_until("a snapshot is tried and given up", || metric(&broker, "data_snapshot_failures") > 0);
+    wait_until("a snapshot has failed", || metric(&broker, "data_snapshot_failures") > 0);
     let left = disk.names("data");
     assert!(!left.iter().any(|name| name.starts_with("snapshot-") || name == "cold-snapshot"), "{left:?}");
     assert_eq!((metric(&broker, "data_failed"), health(&broker).0), (0, 200));
@@ -264,14 +264,14 @@ fn commands_without_space_say_where_and_leave_everything_as_it_was() {
     disk.fill("other", 1 << 20);
     let before = disk.names("");
     let target = disk.path("backup");
-    let said = refusal(&run(&["data", "backup", "--data", &elsewhere, &target]), 1);
+    let stderr = refusal(&run(&["data", "backup", "--data", &elsewhere, &target]), 1);
     for part in [&target[..], "No space left on device", "make room there"] {
-        assert!(said.contains(part), "{part}: {said}");
+        assert!(stderr.contains(part), "{part}: {stderr}");
     }
-    assert!(!said.contains(&elsewhere) && said.lines().count() == 1, "{said}");
+    assert!(!stderr.contains(&elsewhere) && stderr.lines().count() == 1, "{stderr}");
     assert_eq!(disk.names(""), before, "nothing is left");
-    let said = refusal(&run(&["data", "restore", "--data", &target, &elsewhere]), 1);
-    assert!(said.contains(&target) && said.contains("make room there"), "{said}");
+    let stderr = refusal(&run(&["data", "restore", "--data", &target, &elsewhere]), 1);
+    assert!(stderr.contains(&target) && stderr.contains("make room there"), "{stderr}");
     assert_eq!(disk.names(""), before, "nothing is left");
 
     let data = disk.path("data");
@@ -279,8 +279,8 @@ fn commands_without_space_say_where_and_leave_everything_as_it_was() {
         std::fs::remove_file(disk.outside("data").join(name)).expect("the file exists");
     }
     disk.fill("other", 1 << 20);
-    let said = refusal(&run(&["data", "compact", "--data", &data]), 1);
-    assert!(said.contains(&data) && said.contains("make room there") && said.lines().count() == 1, "{said}");
+    let stderr = refusal(&run(&["data", "compact", "--data", &data]), 1);
+    assert!(stderr.contains(&data) && stderr.contains("make room there") && stderr.lines().count() == 1, "{stderr}");
     assert!(!disk.names("data").iter().any(|name| name.ends_with(".new")), "{:?}", disk.names("data"));
     disk.make_room("other");
     for data in [elsewhere, data] {

@@ -92,8 +92,8 @@ fn interrupted_everywhere(
             let output = run_by(&[disk.wrapper(), words].concat(), arguments);
             let what = format!("{call} {at} of {count}");
             if fault == Fault::Fail && !output.status.success() {
-                let said = refusal(&output, 1);
-                assert!(said.lines().count() == 1 && said.contains("Input/output error"), "{what}: {said}");
+                let stderr = refusal(&output, 1);
+                assert!(stderr.lines().count() == 1 && stderr.contains("Input/output error"), "{what}: {stderr}");
             }
             interrupted += usize::from(!output.status.success());
             judge(&what);
@@ -245,9 +245,9 @@ fn a_restore_keeps_what_one_of_the_same_process_number_has_put_aside() {
     let output = run_by(&words, &[&data, &backup]);
     assert!(output.status.success(), "{output:?}");
     expect_queued(&disk, &data, 20, "the data directory");
-    let said = String::from_utf8_lossy(&output.stdout).into_owned();
-    let (_, replaced) = said.split_once("what was there is in ").expect("the message names it");
-    expect_queued(&disk, replaced.trim(), 30, "what was put aside");
+    let stdout = String::from_utf8_lossy(&output.stdout).into_owned();
+    let (_, replaced) = stdout.split_once("what was there is in ").expect("the message names it");
+    expect_queued(&disk, replaced.trim(), 30, "the state set aside");
     let kept = disk.names("").into_iter().filter(|name| disk.names(name) == ["earlier"]).count();
     assert_eq!(kept, 2, "{:?}", disk.names(""));
 }

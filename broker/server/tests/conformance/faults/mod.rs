@@ -55,9 +55,9 @@ fn refused_by(wrapper: &[String], settings: &[String]) -> String {
 }
 
 /// The one line with the reason why a broker does not start.
-fn one_line(said: &str) -> String {
-    let errors: Vec<&str> = said.lines().filter(|line| line.contains(" ERROR ")).collect();
-    assert_eq!(errors.len(), 1, "{said}");
+fn one_line(stderr: &str) -> String {
+    let errors: Vec<&str> = stderr.lines().filter(|line| line.contains(" ERROR ")).collect();
+    assert_eq!(errors.len(), 1, "{stderr}");
     errors[0].to_owned()
 }
 

@@ -25,9 +25,9 @@ fn nobody() -> Option<Vec<String>> {
 }
 
 #[track_caller]
-fn expect_parts(said: &str, parts: &[&str]) {
+fn expect_parts(stderr: &str, parts: &[&str]) {
     for part in parts {
-        assert!(said.contains(part), "{part}: {said}");
+        assert!(stderr.contains(part), "{part}: {stderr}");
     }
 }
 
@@ -36,12 +36,12 @@ fn a_path_that_is_not_a_directory_is_refused_with_advice() {
     let folder = Folder::new(&[("file", "content")]);
     let file = folder.path().join("file").display().to_string();
     for path in [file.clone(), format!("{file}/below")] {
-        let said = refused_by(&plain(), &settings(&folder, &path, &[]));
-        expect_parts(&said, &[&path, "Not a directory", "name a directory", "[journal_disk]"]);
+        let stderr = refused_by(&plain(), &settings(&folder, &path, &[]));
+        expect_parts(&stderr, &[&path, "Not a directory", "name a directory", "[journal_disk]"]);
         for command in ["check", "stats", "dump", "compact"] {
-            let said = refusal(&run_by(&plain(), &["data", command, "--data", &path]), 1);
-            expect_parts(&said, &[&path, "Not a directory"]);
-            assert_eq!(said.lines().count(), 1, "{said}");
+            let stderr = refusal(&run_by(&plain(), &["data", command, "--data", &path]), 1);
+            expect_parts(&stderr, &[&path, "Not a directory"]);
+            assert_eq!(stderr.lines().count(), 1, "{stderr}");
         }
     }
     assert_eq!(folder.read("file"), "content");
@@ -67,9 +67,9 @@ fn a_directory_of_somebody_else_is_refused_with_what_to_do() {
     // First the directory is closed to others, then only its files.
     for mode in [0o700, 0o755, 0o777] {
         fs::set_permissions(&data, fs::Permissions::from_mode(mode)).expect("the permissions are changed");
-        let said = refused_by(&nobody, &settings);
+        let stderr = refused_by(&nobody, &settings);
         expect_parts(
-            &said,
+            &stderr,
             &[&data, "cannot ", "Permission denied", "the user that runs this program must own", "[journal_disk]"],
         );
     }
@@ -81,8 +81,8 @@ fn a_directory_of_somebody_else_is_refused_with_what_to_do() {
     let own = |owner: &str| assert!(Command::new("chown").args([owner, &path]).status().expect("runs").success());
     own("0:0");
     fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).expect("the permissions are changed");
-    let said = refused_by(&nobody, &settings);
-    expect_parts(&said, &[&data, &segment, "Permission denied", "must own the directory and all that is in it"]);
+    let stderr = refused_by(&nobody, &settings);
+    expect_parts(&stderr, &[&data, &segment, "Permission denied", "must own the directory and all that is in it"]);
     own("65534:65534");
     expect_stored(&start_by(&nobody, &settings), 0..10);
 }
@@ -103,9 +103,9 @@ fn a_directory_that_is_read_only_is_looked_at_and_not_used() {
         assert!(output.status.success(), "{output:?}");
     };
     remount("ro");
-    let said = refused_by(&disk.wrapper(), &settings);
+    let stderr = refused_by(&disk.wrapper(), &settings);
     expect_parts(
-        &said,
+        &stderr,
         &[&disk.path("data"), "Read-only file system", "have the file system mounted so", "[journal_disk]"],
     );
     let run = |command: &str, more: &[&str]| {
@@ -117,9 +117,9 @@ fn a_directory_that_is_read_only_is_looked_at_and_not_used() {
         assert!(output.status.success(), "{output:?}");
     }
     let elsewhere = folder.path().join("backup").display().to_string();
-    assert!(run("backup", &[&elsewhere]).status.success(), "what is read only can be copied");
-    let said = refusal(&run("compact", &[]), 1);
-    expect_parts(&said, &[&disk.path("data"), "Read-only file system"]);
+    assert!(run("backup", &[&elsewhere]).status.success(), "a read-only directory can be copied");
+    let stderr = refusal(&run("compact", &[]), 1);
+    expect_parts(&stderr, &[&disk.path("data"), "Read-only file system"]);
     remount("rw");
     expect_stored(&start_by(&disk.wrapper(), &settings), 0..10);
     expect_stored(&start(&super::settings(&folder, &elsewhere, &[])), 0..10);
@@ -136,7 +136,7 @@ fn inspecting_a_directory_does_not_block_a_broker() {
     broker.end();
     // For the duration of an inspecting command that the scheduler has suspended.
     let lock = File::open(folder.path().join("data/LOCK")).expect("the file exists");
-    lock.lock_shared().expect("nobody has it");
+    lock.lock_shared().expect("the lock is free");
     std::thread::scope(|scope| {
         scope.spawn(|| {
             crate::support::sleep(std::time::Duration::from_millis(200));
@@ -161,8 +161,8 @@ fn two_brokers_never_have_one_directory() {
     std::os::unix::fs::symlink(&data, &other_path).expect("can be made");
     for path in [data, other_path.display().to_string()] {
         let before = folder.names("data");
-        let said = refused_by(&plain(), &settings(&folder, &path, &[]));
-        expect_parts(&said, &[&path, "another broker uses it", "stop that one", "data.path"]);
+        let stderr = refused_by(&plain(), &settings(&folder, &path, &[]));
+        expect_parts(&stderr, &[&path, "another broker uses it", "stop that one", "data.path"]);
         assert_eq!(folder.names("data"), before);
     }
     publish(&first, 5..10, 100);

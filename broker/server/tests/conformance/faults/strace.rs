@@ -68,10 +68,10 @@ impl Faults {
         command.args(["-o", "/dev/null", "-e", &format!("trace={calls}"), "-e", &format!("inject={injection}")]);
         command.args(options).args(["-p", &id.to_string()]);
         let mut child = command.stderr(Stdio::piped()).spawn().expect("strace starts");
-        let mut said = BufReader::new(child.stderr.take().expect("is a pipe"));
+        let mut stderr = BufReader::new(child.stderr.take().expect("is a pipe"));
         let mut lines = String::new();
         while !lines.contains(" attached") {
-            let count = said.read_line(&mut lines).expect("the output is readable");
+            let count = stderr.read_line(&mut lines).expect("the output is readable");
             if count == 0 {
                 let _ = child.wait();
                 skipped(&format!("strace cannot trace here: {lines}"));
@@ -79,7 +79,7 @@ impl Faults {
             }
         }
         // Drain further output, so that it does not block.
-        std::thread::spawn(move || std::io::copy(&mut said, &mut std::io::sink()));
+        std::thread::spawn(move || std::io::copy(&mut stderr, &mut std::io::sink()));
         Some(Faults(child))
     }
 

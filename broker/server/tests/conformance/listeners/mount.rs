@@ -167,8 +167,8 @@ fn wills_and_response_topics_stand_behind_the_mount_point() {
     for (client, prefix) in [(&mut inside, ""), (&mut operator, "a/")] {
         let message = client.receive();
         assert_eq!(message.topic(), format!("{prefix}gone"));
-        let told = message.properties().response_topic().map(|topic| topic.as_str().to_owned());
-        assert_eq!(told, Some(format!("{prefix}re/ply")));
+        let response_topic = message.properties().response_topic().map(|topic| topic.as_str().to_owned());
+        assert_eq!(response_topic, Some(format!("{prefix}re/ply")));
     }
     let asked = |topic| OutgoingPublish::new(topic, AtLeastOnce, b"?").property(Property::CorrelationData(b"7"));
     inside.deliver(&asked("q").property(response("re/ply")));
@@ -352,7 +352,10 @@ fn what_is_no_prefix_of_topics_is_refused_at_the_start() {
     for wrong in ["a", "", "$SYS/", "a/+/", "#/"] {
         let folder = Folder::new(&[]);
         let table = format!("[[listener]]\naddress = \"127.0.0.1:0\"\nmount_point = \"{wrong}\"\n");
-        let said = Broker::refused_with_listeners(&folder, &table);
-        assert!(said.contains("tautwire.toml:5:15: mount_point: ") && said.contains("is not a mount point"), "{said}");
+        let stderr = Broker::refused_with_listeners(&folder, &table);
+        assert!(
+            stderr.contains("tautwire.toml:5:15: mount_point: ") && stderr.contains("is not a mount point"),
+            "{stderr}"
+        );
     }
 }

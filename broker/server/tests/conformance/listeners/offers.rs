@@ -78,8 +78,8 @@ fn assigned_identifiers_begin_as_configured() {
         client.disconnect();
         broker.connecting(V5, &id).open().ping();
     });
-    let said = Broker::refused(&["mqtt.assigned_client_id_prefix=a-long-prefix-", "limits.client_id_bytes=23"]);
-    assert!(said.contains("client identifiers of 30 bytes, and limits.client_id_bytes is 23"), "{said}");
+    let stderr = Broker::refused(&["mqtt.assigned_client_id_prefix=a-long-prefix-", "limits.client_id_bytes=23"]);
+    assert!(stderr.contains("client identifiers of 30 bytes, and limits.client_id_bytes is 23"), "{stderr}");
 }
 
 /// `mqtt.max_qos` of a listener: CONNACK announces it [MQTT-3.2.2-9], SUBSCRIBE of any QoS is accepted [MQTT-3.2.2-10], and a PUBLISH above
@@ -97,8 +97,8 @@ fn a_listener_has_a_maximum_qos_of_its_own() {
             let connecting = || ConnectBuilder::new(Transport::Tcp(broker.other_address(index)), version, &client_id);
             let mut client = connecting().open();
             if version.is_v5() {
-                let told: Vec<Property<'_>> = client.connack().properties.iter().collect();
-                assert!(told.contains(&Property::MaximumQoS(max_qos)), "{told:?}");
+                let properties: Vec<Property<'_>> = client.connack().properties.iter().collect();
+                assert!(properties.contains(&Property::MaximumQoS(max_qos)), "{properties:?}");
             }
             assert_eq!(client.subscribe_all(&[("t", options(ExactlyOnce))], &[]), [max_qos as u8]);
             client.publish("t", max_qos, b"x");
@@ -146,11 +146,11 @@ fn a_listener_has_a_maximum_of_topic_aliases_of_its_own() {
     let broker = Broker::with_listeners(1, &folder, tables, &[]);
     for (index, most) in [(0, 2), (1, 0)] {
         let mut client = connecting(broker.other_address(index), "client").open();
-        let told = client.connack().properties.iter().find_map(|property| match property {
+        let maximum = client.connack().properties.iter().find_map(|property| match property {
             Property::TopicAliasMaximum(maximum) => Some(maximum),
             _ => None,
         });
-        assert_eq!(told.unwrap_or(0), most);
+        assert_eq!(maximum.unwrap_or(0), most);
         let mut publish = |alias| {
             let alias = NonZeroU16::new(alias).map(Property::TopicAlias).expect("not 0");
             client.send_publish(&OutgoingPublish::new("t", AtMostOnce, b"x").property(alias));

@@ -84,16 +84,16 @@ fn explain_names_the_rules_of_a_listener() {
         let mut command = Command::new(program());
         command.args(["acl", "explain", "--config"]).arg(folder.path().join("tautwire.toml"));
         let output = command.args(["--listener", listener, "client", "publish", topic]).output().expect("it runs");
-        let said = String::from_utf8([output.stdout, output.stderr].concat()).expect("text");
-        (output.status.code(), said)
+        let text = String::from_utf8([output.stdout, output.stderr].concat()).expect("text");
+        (output.status.code(), text)
     };
-    let (code, said) = explain("own", "own/a");
-    assert!(code == Some(0) && said.contains("own.toml:3, role all"), "{said}");
+    let (code, text) = explain("own", "own/a");
+    assert!(code == Some(0) && text.contains("own.toml:3, role all"), "{text}");
     assert_eq!(explain("common", "own/a").0, Some(3));
-    let (code, said) = explain("common", "common/a");
-    assert!(code == Some(0) && said.contains("all.toml:3, role all"), "{said}");
-    let (code, said) = explain("nowhere", "a");
-    assert!(code == Some(1) && said.contains("there is no listener \"nowhere\"; there are own, common"), "{said}");
+    let (code, text) = explain("common", "common/a");
+    assert!(code == Some(0) && text.contains("all.toml:3, role all"), "{text}");
+    let (code, text) = explain("nowhere", "a");
+    assert!(code == Some(1) && text.contains("there is no listener \"nowhere\"; there are own, common"), "{text}");
 }
 
 /// The keys of the table override those of `[mqtt]`, which apply to other listeners.
@@ -108,14 +108,14 @@ fn a_listener_offers_what_its_table_says() {
     let (few, more) = (broker.other_address(0), broker.other_address(1));
     let open = || connecting(few, "few").keep_alive_s(0).session_expiry_s(NEVER).open();
     let mut client = open();
-    let told: Vec<Property<'_>> = client.connack().properties.iter().collect();
+    let properties: Vec<Property<'_>> = client.connack().properties.iter().collect();
     for property in [
         NonZeroU16::new(2).map(Property::ReceiveMaximum),
         NonZeroU32::new(100).map(Property::MaximumPacketSize),
         Some(Property::ServerKeepAlive(30)),
         Some(Property::SessionExpiryInterval(60)),
     ] {
-        assert!(property.is_some_and(|property| told.contains(&property)), "{property:?}: {told:?}");
+        assert!(property.is_some_and(|property| properties.contains(&property)), "{property:?}: {properties:?}");
     }
     // Fixed header, topic, packet identifier, property length.
     let most = 100 - 2 - 3 - 2 - 1;
@@ -133,13 +133,13 @@ fn a_listener_offers_what_its_table_says() {
     assert!(connecting(few, "few").clean_start(false).open().session_present());
 
     let mut client = connecting(more, "more").keep_alive_s(0).session_expiry_s(NEVER).open();
-    let told: Vec<Property<'_>> = client.connack().properties.iter().collect();
+    let properties: Vec<Property<'_>> = client.connack().properties.iter().collect();
     assert!(
-        NonZeroU32::new(4000).is_some_and(|maximum| told.contains(&Property::MaximumPacketSize(maximum))),
-        "{told:?}"
+        NonZeroU32::new(4000).is_some_and(|maximum| properties.contains(&Property::MaximumPacketSize(maximum))),
+        "{properties:?}"
     );
     assert!(
-        !told
+        !properties
             .iter()
             .any(|property| matches!(property, Property::ServerKeepAlive(_) | Property::SessionExpiryInterval(_)))
     );
@@ -183,14 +183,14 @@ fn a_listener_has_limits_on_addresses_and_rates_of_its_own() {
         let folder = Folder::new(&[]);
         let table = format!("[[listener]]\nname = \"few\"\naddress = \"127.0.0.1:0\"\n[listener.limits]\n{limits}\n");
         let broker = Broker::with_listeners(1, &folder, &table, &["limits.connections_per_address=30"]);
-        let begun = Instant::now();
+        let started_at = Instant::now();
         let mut open = Vec::new();
         let names: Vec<String> = (0..10).map(|number| format!("client-{number}")).collect();
         let count = |address, open: &mut Vec<Client>| {
             names.iter().filter(|name| is_accepted(open, &connecting(address, name))).count()
         };
         let accepted = count(broker.other_address(0), &mut open);
-        let most = most + if key.contains("rate") { begun.elapsed().as_secs() as usize + 1 } else { 0 };
+        let most = most + if key.contains("rate") { started_at.elapsed().as_secs() as usize + 1 } else { 0 };
         assert!((2..=most).contains(&accepted), "{key}: {accepted}");
         assert_eq!(count(broker.address(), &mut open), 10, "{key}: the limit applies to one listener only");
         drop(open);

@@ -55,7 +55,7 @@ fn dial(address: SocketAddr) -> TcpStream {
 /// A connection on which these bytes have been sent.
 fn dial_with(address: SocketAddr, bytes: &[u8]) -> Client {
     let mut stream = dial(address);
-    stream.write_all(bytes).expect("the broker takes what is written");
+    stream.write_all(bytes).expect("the broker accepts the data");
     Client::on(Wire::Tcp(stream), V5)
 }
 
@@ -156,9 +156,9 @@ fn a_header_must_say_what_is_required() {
     let log = broker.end();
     assert!(log.contains("which proxy.require_tls asks for"), "{log}");
     assert!(log.contains("which proxy.require_certificate asks for"), "{log}");
-    let said =
+    let stderr =
         Broker::refused_with_listeners(&folder, "[[listener]]\naddress = \"127.0.0.1:0\"\nproxy.require_tls = true\n");
-    assert!(said.contains("has proxy.require_tls and no proxy.trusted"), "{said}");
+    assert!(stderr.contains("has proxy.require_tls and no proxy.trusted"), "{stderr}");
 }
 
 /// The header comes before TLS and before the WebSocket handshake; none of their bytes is taken for it.
@@ -168,13 +168,13 @@ fn the_header_comes_before_all_layers() {
     let broker = start(&folder, &authority, &[]);
     for header in [V1, &v2()] {
         let mut stream = dial(broker.other_address(1));
-        stream.write_all(header).expect("the broker takes what is written");
+        stream.write_all(header).expect("the broker accepts the data");
         let mut websocket = WebSocket { stream };
         websocket.try_open().expect("the handshake is accepted");
         for number in 0..4 {
             // With two threads, so that handshakes run on both.
             let mut stream = dial(broker.other_address(2));
-            stream.write_all(header).expect("the broker takes what is written");
+            stream.write_all(header).expect("the broker accepts the data");
             let mut secured = authority.connect(stream, None);
             secured.open(&connecting(broker.other_address(2), &format!("client-{number}")).bytes());
             secured.ping();
@@ -192,12 +192,12 @@ fn a_header_may_come_byte_by_byte() {
         let mut stream = dial(address);
         let (last, pieces) = header.split_last().expect("it has bytes");
         for piece in pieces {
-            stream.write_all(&[*piece]).expect("the broker takes what is written");
+            stream.write_all(&[*piece]).expect("the broker accepts the data");
             // Each piece is a separate packet; the result does not depend on the timing of reads.
             thread::yield_now();
         }
         let connect = connecting(address, &format!("client-{number}")).bytes();
-        stream.write_all(&[&[*last], &connect[..]].concat()).expect("the broker takes what is written");
+        stream.write_all(&[&[*last], &connect[..]].concat()).expect("the broker accepts the data");
         let mut client = Client::on(Wire::Tcp(stream), V5);
         client.expect_accepted();
         client.ping();

@@ -99,12 +99,12 @@ fn a_socket_that_is_left_over_is_replaced_and_one_in_use_is_not() {
     connect(&path, "client").ping();
     broker.end();
     let other = UnixListener::bind(&path).expect("the address is free");
-    let said = Broker::refused_with_listeners(&folder, &table(&folder, ""));
-    assert!(said.contains("another program listens there"), "{said}");
+    let stderr = Broker::refused_with_listeners(&folder, &table(&folder, ""));
+    assert!(stderr.contains("another program listens there"), "{stderr}");
     drop(other);
     fs::remove_file(&path).expect("the socket file exists");
     fs::write(&path, "text").expect("writes");
-    let said = Broker::refused_with_listeners(&folder, &table(&folder, ""));
-    assert!(said.contains("something is there that is no socket"), "{said}");
+    let stderr = Broker::refused_with_listeners(&folder, &table(&folder, ""));
+    assert!(stderr.contains("something is there that is no socket"), "{stderr}");
     assert_eq!(fs::read_to_string(&path).expect("the file still exists"), "text");
 }

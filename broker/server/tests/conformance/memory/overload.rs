@@ -48,8 +48,8 @@ fn all_queues_together_are_bounded_and_keep_what_was_acknowledged() {
                 None => disconnected += 1,
             }
         }
-        let held = broker.resident_bytes().saturating_sub(before);
-        assert!(held < 24 * MEGABYTE as u64, "the broker holds {held} bytes");
+        let held_bytes = broker.resident_bytes().saturating_sub(before);
+        assert!(held_bytes < 24 * MEGABYTE as u64, "the broker holds {held_bytes} bytes");
         assert!(refused > 100, "only {refused} were refused, and the publisher disconnected {disconnected} times");
         assert!(kept.values().flatten().count() >= SESSIONS, "{kept:?}");
         await_live_number(&mut publisher, "tautwire/publishes_refused_memory", |count| count == f64::from(refused));

@@ -28,8 +28,8 @@ fn the_oldest_go_until_there_is_room_for_a_large_message() {
             publisher.publish("a", AtLeastOnce, &numbered(SMALL + number, 3_000_000));
         }
         // Two of them fit, and the buffers of a publisher of such messages.
-        let held = broker.resident_bytes().saturating_sub(before);
-        assert!(held < 40 * MEGABYTE as u64, "the broker holds {held} bytes");
+        let held_bytes = broker.resident_bytes().saturating_sub(before);
+        assert!(held_bytes < 40 * MEGABYTE as u64, "the broker holds {held_bytes} bytes");
         // Each dropped message is counted.
         let mut observer = broker.connect(V5, "observer");
         let dropped = SMALL + LARGE - 2;

@@ -140,8 +140,8 @@ fn subscription_identifiers_of_queued_messages_count() {
             .find(|_| publisher.publish(&topic, AtLeastOnce, b"x") == QUOTA_EXCEEDED)
             .expect("the session may not hold 8,000 times 4 KiB");
         assert!((200..3_000).contains(&given), "{given} messages with 4 KiB of identifiers each");
-        let held = broker.resident_bytes().saturating_sub(before);
-        assert!(held < 24 * MEGABYTE as u64, "the broker holds {held} bytes");
+        let held_bytes = broker.resident_bytes().saturating_sub(before);
+        assert!(held_bytes < 24 * MEGABYTE as u64, "the broker holds {held_bytes} bytes");
         bystander.is_served();
         let mut greedy = back(&broker, V5, "greedy");
         for _ in 0..given {
@@ -159,8 +159,8 @@ fn overfill(broker: &Broker, clients: &mut [Client], counter: &str, begin: impl 
     }
     let mut observer = broker.connect(V5, "observer");
     await_live_number(&mut observer, counter, |count| count >= 8.0);
-    let held = broker.resident_bytes().saturating_sub(before);
-    assert!(held < 24 * MEGABYTE as u64, "the broker holds {held} bytes");
+    let held_bytes = broker.resident_bytes().saturating_sub(before);
+    assert!(held_bytes < 24 * MEGABYTE as u64, "the broker holds {held_bytes} bytes");
 }
 
 const INCOMPLETE_BYTES: usize = 400 * KILOBYTE;

@@ -44,11 +44,11 @@ fn a_full_queue_drop_is_logged_once_and_reported_to_the_client() {
         await_live_number(&mut publisher, "tautwire/dropped_queue_full", |count| count == (PUBLISHED - KEPT) as f64);
 
         let mut client = back(&broker, V5, "offline");
-        let told: Vec<_> = client.connack().properties.user_properties().collect();
-        let names: Vec<_> = told.iter().map(|(name, _)| *name).collect();
+        let properties: Vec<_> = client.connack().properties.user_properties().collect();
+        let names: Vec<_> = properties.iter().map(|(name, _)| *name).collect();
         assert_eq!(names, ["tautwire-dropped-messages", "tautwire-dropped-from", "tautwire-dropped-until"]);
-        assert_eq!(told[0].1, (PUBLISHED - KEPT).to_string());
-        assert!(told[1].1 <= told[2].1 && told[1].1.ends_with('Z'), "{told:?}");
+        assert_eq!(properties[0].1, (PUBLISHED - KEPT).to_string());
+        assert!(properties[1].1 <= properties[2].1 && properties[1].1.ends_with('Z'), "{properties:?}");
         for number in 0..KEPT {
             assert_eq!(client.receive().text(), number.to_string());
         }

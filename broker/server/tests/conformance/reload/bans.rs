@@ -89,8 +89,8 @@ fn bans_outlive_the_broker_where_it_keeps_its_state() {
     let World { broker, folder, .. } = world;
     drop(broker);
     folder.write("data/bans.json", "{\"bans\":[{}]}");
-    let said = Broker::refused(&[&data]);
-    assert!(said.contains("bans.json") && said.contains("bans_file"), "{said}");
+    let stderr = Broker::refused(&[&data]);
+    assert!(stderr.contains("bans.json") && stderr.contains("bans_file"), "{stderr}");
 }
 
 /// Bans made for failures survive until they expire, whether the broker is stopped or killed.

@@ -64,15 +64,15 @@ fn the_folder_of_contracts_comes_changes_and_goes() {
 fn clients_are_notified_of_contracts_when_configured() {
     let text = manifest("one");
     let folder = Folder::new(&[("a/contracts.toml", &text), ("a/s.json", OBJECT)]);
-    let told = "contracts.path = \"a\"\n";
-    let world = World::within(folder, 2, told, &[]);
+    let enabled = "contracts.path = \"a\"\n";
+    let world = World::within(folder, 2, enabled, &[]);
     let mut client = world.broker.connect(V5, "c");
     client.subscribe("$SYS/contracts/index.json", AtMostOnce);
     assert!(client.receive().text().contains("\"c\""));
-    let answer = world.reload(&format!("{told}contracts.discovery = false\n")).expect(200);
+    let answer = world.reload(&format!("{enabled}contracts.discovery = false\n")).expect(200);
     assert_eq!(keys(&answer, "applied"), ["contracts.discovery"]);
     assert_eq!(client.receive().text(), "", "the retained index is removed");
-    world.reload(told).expect(200);
+    world.reload(enabled).expect(200);
     assert!(client.receive().text().contains("\"c\""));
 }
 

@@ -19,13 +19,13 @@ fn connack_limits_stay_for_a_connection_and_change_for_the_next() {
         world.reload(smaller).expect(200);
 
         let mut new = world.broker.connect(V5, "new");
-        let told = new.connack();
+        let connack = new.connack();
         assert_eq!(
-            told.properties.get(PropertyId::ReceiveMaximum),
+            connack.properties.get(PropertyId::ReceiveMaximum),
             Some(Property::ReceiveMaximum(1.try_into().expect("1")))
         );
-        assert_eq!(told.properties.get(PropertyId::TopicAliasMaximum), Some(Property::TopicAliasMaximum(1)));
-        assert_eq!(told.properties.get(PropertyId::RetainAvailable), Some(Property::RetainAvailable(false)));
+        assert_eq!(connack.properties.get(PropertyId::TopicAliasMaximum), Some(Property::TopicAliasMaximum(1)));
+        assert_eq!(connack.properties.get(PropertyId::RetainAvailable), Some(Property::RetainAvailable(false)));
 
         // Three messages of QoS 2 at a time, an alias of 5, a large packet, RETAIN, and a wildcard.
         let ids: Vec<u16> = (0..3).map(|_| old.send_publish(&OutgoingPublish::new("x", ExactlyOnce, b"x"))).collect();

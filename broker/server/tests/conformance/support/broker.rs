@@ -114,7 +114,7 @@ impl Broker {
 
     /// Starts a broker that must not start. Returns its output.
     pub(crate) fn refused(settings: &[&str]) -> String {
-        Broker::said(Command::new(program()).args(Broker::arguments(1, settings)))
+        Broker::failed_start_output(Command::new(program()).args(Broker::arguments(1, settings)))
     }
 
     /// Starts a broker that may open at most `descriptors` files.
@@ -133,7 +133,7 @@ impl Broker {
 
     /// The same for a broker that must not start. Returns its output.
     pub(crate) fn refused_by(wrapper: &[String], options: &[&str], settings: &[&str]) -> String {
-        Broker::said(&mut Broker::command_by(wrapper, options, settings))
+        Broker::failed_start_output(&mut Broker::command_by(wrapper, options, settings))
     }
 
     /// Starts a broker through another program that may kill it. Returns whether it was killed before it listened. The process ends in any
@@ -146,13 +146,13 @@ impl Broker {
             .stderr(Stdio::null())
             .spawn()
             .expect("the program starts");
-        let mut said = String::new();
+        let mut first_line = String::new();
         let stdout = child.stdout.take().expect("stdout is a pipe");
-        let _ = BufReader::new(stdout).read_line(&mut said);
+        let _ = BufReader::new(stdout).read_line(&mut first_line);
         let _ = child.kill();
         let status = child.wait().expect("it ends");
-        assert!(!said.is_empty() || status.code().is_none(), "it failed by itself: {status}");
-        said.is_empty()
+        assert!(!first_line.is_empty() || status.code().is_none(), "it failed by itself: {status}");
+        first_line.is_empty()
     }
 
     fn command_by(wrapper: &[String], options: &[&str], settings: &[&str]) -> Command {
@@ -166,7 +166,7 @@ impl Broker {
         command
     }
 
-    fn said(command: &mut Command) -> String {
+    fn failed_start_output(command: &mut Command) -> String {
         let output = command.output().expect("the broker's program starts");
         assert_eq!(output.status.code(), Some(1), "{output:?}");
         assert!(output.stdout.is_empty(), "it listened before it failed: {output:?}");
@@ -236,17 +236,17 @@ impl Broker {
             let _ = stderr.read_to_string(&mut text);
             text
         });
-        let said = || address.recv_timeout(START_TIMEOUT).unwrap_or_default();
+        let next_line = || address.recv_timeout(START_TIMEOUT).unwrap_or_default();
         let next = |scheme: &str, path: &str| {
-            let said = said();
-            said.strip_prefix(scheme).and_then(|rest| rest.strip_suffix(path)?.parse().ok())
+            let line = next_line();
+            line.strip_prefix(scheme).and_then(|rest| rest.strip_suffix(path)?.parse().ok())
         };
         let (Some(address), Some(websocket_address)) = (next("mqtt://", ""), next("ws://", "/mqtt")) else {
             let _ = child.kill();
             let _ = child.wait();
             panic!("the broker did not print its addresses; its log:\n{}", log.join().unwrap_or_default());
         };
-        let others = (0..others).map(|_| said()).collect();
+        let others = (0..others).map(|_| next_line()).collect();
         let admin_address = if has_admin { next("http://", "") } else { None };
         Broker { child, address, websocket_address, others, admin_address, log: Some(log), state: None }
     }
@@ -268,8 +268,8 @@ impl Broker {
 
     /// The IP address and port of a `[[listener]]` table.
     pub(crate) fn other_address(&self, index: usize) -> SocketAddr {
-        let said = self.other(index);
-        let (_, rest) = said.split_once("://").expect("it has a scheme");
+        let address = self.other(index);
+        let (_, rest) = address.split_once("://").expect("it has a scheme");
         rest.split('/').next().and_then(|address| address.parse().ok()).expect("it has an IP address and a port")
     }
 

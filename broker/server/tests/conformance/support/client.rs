@@ -668,7 +668,7 @@ impl Client {
         let options = DecodeOptions::new(self.version);
         match decode(&self.received[self.taken..], &options) {
             Ok((packet, consumed)) => {
-                let packet = packet.to_owned_packet().expect("what was decoded can be owned");
+                let packet = packet.to_owned_packet().expect("a decoded packet can be owned");
                 self.taken += consumed;
                 Some(packet)
             }

@@ -62,7 +62,7 @@ pub(crate) struct Message(OwnedPublish);
 
 impl From<Publish<'_>> for Message {
     fn from(publish: Publish<'_>) -> Message {
-        Message(publish.to_owned_publish().expect("what was decoded can be owned"))
+        Message(publish.to_owned_publish().expect("a decoded packet can be owned"))
     }
 }
 

@@ -132,9 +132,9 @@ fn a_handshake_that_does_not_go_on_is_ended_in_time() {
     let mut answered = socket(broker.mqtts);
     answered.write_all(&hello).expect("the data is sent");
     for mut socket in [halfway, answered] {
-        let mut said = Vec::new();
+        let mut received = Vec::new();
         // The connection ends, cleanly or by a reset, before the timeout of this test.
-        let ended = socket.read_to_end(&mut said);
+        let ended = socket.read_to_end(&mut received);
         assert!(!ended.is_err_and(|error| error.kind() == std::io::ErrorKind::WouldBlock));
     }
 }
@@ -146,9 +146,9 @@ fn more_handshakes_than_may_go_on_are_closed_on_arrival() {
     let broker = Broker::with("1", &[certificate, key, "limits.tls_handshakes=2".to_owned()]);
     let idle = [socket(broker.mqtts), socket(broker.mqtts)];
     let mut refused = socket(broker.mqtts);
-    let mut said = Vec::new();
-    let _ = refused.read_to_end(&mut said);
-    assert!(said.is_empty());
+    let mut received = Vec::new();
+    let _ = refused.read_to_end(&mut received);
+    assert!(received.is_empty());
     broker.wait_for("limits.tls_handshakes is reached");
     // After they end there is room again, as soon as the broker has noticed.
     drop(idle);

@@ -89,10 +89,10 @@ impl Broker {
         }
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().expect("the broker's program starts");
-        let said = lines(child.stdout.take().expect("a pipe"));
+        let stdout = lines(child.stdout.take().expect("a pipe"));
         let log = lines(child.stderr.take().expect("a pipe"));
         let next = |scheme: &str, path: &str| {
-            let line = said.recv_timeout(EXPECT_TIMEOUT).unwrap_or_default();
+            let line = stdout.recv_timeout(EXPECT_TIMEOUT).unwrap_or_default();
             let address = line.strip_prefix("listening on ").and_then(|line| line.strip_prefix(scheme));
             let address = address.and_then(|address| address.strip_suffix(path)?.parse().ok());
             address.unwrap_or_else(|| panic!("not ready: {line}; {:?}", log.try_iter().collect::<Vec<_>>()))

@@ -84,7 +84,7 @@ fn a_text_frame_closes_the_connection() {
 /// RFC 6455 sections 5.1, 5.2, 5.4, 5.5, 7.4: each is closed with the appropriate code.
 #[test]
 fn frames_that_are_none_close_the_connection() {
-    let begun = frame(BINARY, b"");
+    let first_fragment = frame(BINARY, b"");
     let with = |first: &[u8], then: Vec<u8>| [first, &then].concat();
     let wrong = [
         // Not masked.
@@ -106,8 +106,8 @@ fn frames_that_are_none_close_the_connection() {
         (vec![0x82, 0xFF, 0x80, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0], 1002),
         // Messages out of order.
         (frame(FIN | CONTINUATION, b""), 1002),
-        (with(&begun, frame(FIN | BINARY, b"")), 1002),
-        (with(&begun, frame(FIN | TEXT, b"")), 1003),
+        (with(&first_fragment, frame(FIN | BINARY, b"")), 1002),
+        (with(&first_fragment, frame(FIN | TEXT, b"")), 1003),
         // Invalid Close frames.
         (frame(FIN | CLOSE, &[3]), 1002),
         (frame(FIN | CLOSE, &999_u16.to_be_bytes()), 1002),
@@ -169,9 +169,9 @@ fn pings_do_not_keep_a_silent_client_alive() {
     let mut websocket = WebSocket::open(broker.websocket_address());
     websocket.send_frame(FIN | BINARY, &broker.connecting(V5, "client").keep_alive_s(1).bytes());
     assert_eq!(websocket.expect_binary()[0], 0x20);
-    let begun = std::time::Instant::now();
+    let started_at = std::time::Instant::now();
     loop {
-        assert!(begun.elapsed() < EXPECT_TIMEOUT, "pings keep the client alive");
+        assert!(started_at.elapsed() < EXPECT_TIMEOUT, "pings keep the client alive");
         let _ = std::io::Write::write_all(&mut websocket.stream, &frame(FIN | PING, b"alive"));
         match websocket.frame().expect("a Close frame comes first") {
             Frame { opcode: PONG, .. } => {}

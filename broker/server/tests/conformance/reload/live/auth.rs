@@ -209,13 +209,13 @@ pub(super) const ROWS: &[Row] = &[
         off: "",
         on: "auth.hook_concurrency = 1",
         see: After(|scene| {
-            let held = connect_pending(scene);
+            let pending = connect_pending(scene);
             let name = format!("good-{}", scene.name());
             let mut next = scene.connecting(&name).send();
             let is_answered = next.has_input_within(scene.patience(YES));
             scene.service.hold(false);
             assert_eq!(connack_of(&mut next), ACCEPTED);
-            drop(held);
+            drop(pending);
             yes_if(is_answered)
         }),
         without: YES,
@@ -227,7 +227,7 @@ pub(super) const ROWS: &[Row] = &[
         off: "",
         on: "limits.authentications = 1",
         see: After(|scene| {
-            let held = connect_pending(scene);
+            let pending = connect_pending(scene);
             let names = ["second", "third"].map(|name| format!("good-{name}-{}", scene.name()));
             let mut waiting = names.each_ref().map(|name| scene.connecting(name).send());
             // One of them may be queued.
@@ -248,7 +248,7 @@ pub(super) const ROWS: &[Row] = &[
                 is_refused,
                 "{connect_result:?}"
             );
-            drop(held);
+            drop(pending);
             yes_if(!is_refused)
         }),
         without: YES,
@@ -422,10 +422,10 @@ fn requests_for_two(scene: &ReloadTest, what: &str) -> String {
 fn connect_pending(scene: &ReloadTest) -> crate::support::Client {
     scene.service.hold(true);
     let before = scene.service.asked();
-    let name = format!("held-{}", scene.name());
-    let held = scene.connecting(&name).send();
+    let name = format!("pending-{}", scene.name());
+    let pending = scene.connecting(&name).send();
     scene.service.await_requests(before + 1);
-    held
+    pending
 }
 
 /// The number of hash threads, once the previous ones have ended.

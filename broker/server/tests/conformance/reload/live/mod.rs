@@ -308,8 +308,8 @@ fn every_key_that_is_said_to_hold_without_a_restart_has_a_row() {
         let live = rows.filter(|(_, rest)| rest.contains(" | at once | ") || rest.contains(" | new connections | "));
         live.filter(|(key, _)| !key.starts_with("cluster.")).map(|(key, _)| format!("{prefix}{key}")).collect()
     };
-    let said: BTreeSet<String> = of(common, "").into_iter().chain(of(own, "listener ")).collect();
-    assert!(said.len() > 100, "{said:?}");
+    let documented: BTreeSet<String> = of(common, "").into_iter().chain(of(own, "listener ")).collect();
+    assert!(documented.len() > 100, "{documented:?}");
     let groups = [
         admin::ROWS,
         auth::ROWS,
@@ -326,6 +326,6 @@ fn every_key_that_is_said_to_hold_without_a_restart_has_a_row() {
     let tried: Vec<String> = tried.chain(super::admin::KEYS.map(str::to_owned)).collect();
     let unique: BTreeSet<String> = tried.iter().cloned().collect();
     assert_eq!(unique.len(), tried.len(), "a key has two rows");
-    assert_eq!(said.difference(&unique).collect::<Vec<_>>(), [""; 0], "keys without a row");
-    assert_eq!(unique.difference(&said).collect::<Vec<_>>(), [""; 0], "rows of keys that need a restart");
+    assert_eq!(documented.difference(&unique).collect::<Vec<_>>(), [""; 0], "keys without a row");
+    assert_eq!(unique.difference(&documented).collect::<Vec<_>>(), [""; 0], "rows of keys that need a restart");
 }

@@ -120,6 +120,6 @@ pub(super) fn delivered_of_two(scene: &ReloadTest, mut client: Client) -> String
     let mut publisher = scene.connecting(&id).user_name(&name).open();
     (0..2).for_each(|_| assert_eq!(publisher.publish(&name, AtLeastOnce, b"x"), 0));
     client.send(&Packet::PingReq);
-    let come = (0..).find(|_| matches!(client.next().as_packet(), Packet::PingResp));
-    come.unwrap_or(0).to_string()
+    let count = (0..).find(|_| matches!(client.next().as_packet(), Packet::PingResp));
+    count.unwrap_or(0).to_string()
 }
