@@ -13,7 +13,7 @@ use crate::support::http::post;
 use crate::support::property::{response_topic, subscription_identifier};
 use crate::support::{
     AtLeastOnce, AtMostOnce, Broker, Client, ExactlyOnce, Folder, Message, OutgoingPublish, QoS, TOKEN, V3_1_1, V5,
-    WillMessage, admin, back, every_version, options, program, wait_until,
+    WillMessage, admin, every_version, options, program, reconnect, wait_until,
 };
 
 /// The number of kills for each version.
@@ -98,12 +98,12 @@ fn what_was_acknowledged_survives_a_kill() {
             for number in round * MESSAGES..(round + 1) * MESSAGES {
                 assert_eq!(publisher.publish("t/x", qos_of(number), number.to_string().as_bytes()), 0);
             }
-            let mut client = back(&broker, case.version, "subscriber");
+            let mut client = reconnect(&broker, case.version, "subscriber");
             received.receive(&mut client, MESSAGES / 2);
             kill(broker);
             // The number of threads changes the threads of the clients.
             broker = start_with(1 + round % 3, &folder);
-            subscriber = back(&broker, case.version, "subscriber");
+            subscriber = reconnect(&broker, case.version, "subscriber");
         }
         while received.counts.len() < KILLS * MESSAGES || !received.unreleased.is_empty() {
             received.receive(&mut subscriber, 1);
@@ -182,7 +182,7 @@ fn all_of_messages_wills_and_subscriptions_survives_a_kill_and_a_snapshot() {
             assert!(compacted.expect("starts").status.success());
         }
         broker = start(&folder);
-        subscriber = back(&broker, V5, "subscriber");
+        subscriber = reconnect(&broker, V5, "subscriber");
         let queued = subscriber.receive();
         check(&queued);
         assert_eq!((queued.qos(), queued.subscription_identifiers()), (AtLeastOnce, vec![77]));
@@ -218,7 +218,7 @@ fn what_an_operator_published_survives_a_kill() {
         observer.subscribe("kept", AtLeastOnce);
         assert_eq!(observer.receive().text(), text);
     }
-    let mut subscriber = back(&broker, V5, "subscriber");
+    let mut subscriber = reconnect(&broker, V5, "subscriber");
     for round in 0..5 {
         assert_eq!(subscriber.receive().text(), round.to_string());
     }
@@ -243,8 +243,8 @@ fn wills_of_clients_that_were_connected_are_published_after_a_kill() {
         kill(broker);
         let broker = start(&folder);
         // Its will is published all the same [MQTT-3.1.2-8].
-        let _back = back(&broker, case.version, "lasting");
-        let mut watcher = back(&broker, V3_1_1, "watcher");
+        let _back = reconnect(&broker, case.version, "lasting");
+        let mut watcher = reconnect(&broker, V3_1_1, "watcher");
         let mut topics = [watcher.receive().topic().to_owned(), watcher.receive().topic().to_owned()];
         topics.sort();
         assert_eq!(topics, ["will/clean", "will/lasting"]);
@@ -324,7 +324,7 @@ fn a_full_disk_refuses_persistent_publishes_until_there_is_space() {
     old.send_publish(&OutgoingPublish::new("kept/x", AtLeastOnce, b"small"));
     old.expect_closed();
 
-    let mut subscriber = back(&broker, V5, "subscriber");
+    let mut subscriber = reconnect(&broker, V5, "subscriber");
     for _ in 0..kept {
         assert_eq!(subscriber.receive().text().len(), payload.len());
     }
@@ -363,7 +363,7 @@ fn a_disk_that_a_snapshot_fills_has_room_again_when_its_messages_were_taken() {
     assert_eq!(publisher.publish("kept/x", AtLeastOnce, b"small"), 0x97);
     // A snapshot is made of the state found at startup.
     wait_until("another snapshot", || snapshots().len() == 1 && snapshots() != before);
-    let mut subscriber = back(&broker, V5, "subscriber");
+    let mut subscriber = reconnect(&broker, V5, "subscriber");
     for _ in 0..400 {
         assert_eq!(subscriber.receive().text().len(), payload.len());
     }
@@ -386,7 +386,7 @@ fn what_was_acknowledged_when_the_system_had_it_survives_a_kill() {
         }
         kill(broker);
         broker = start();
-        let mut subscriber = back(&broker, V5, "subscriber");
+        let mut subscriber = reconnect(&broker, V5, "subscriber");
         for number in 0..10 {
             assert_eq!(subscriber.receive().text(), format!("{round}.{number}"));
         }
@@ -483,7 +483,7 @@ fn clients_are_notified_when_the_disk_fails() {
 
     // Everything acknowledged before the failure is there.
     let broker = Broker::set(&[&data]);
-    back(&broker, V5, "lasting").ping();
+    reconnect(&broker, V5, "lasting").ping();
 }
 
 fn health(broker: &Broker) -> (u16, String) {

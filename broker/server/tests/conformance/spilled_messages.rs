@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use crate::support::{
     AtLeastOnce, Broker, Case, Client, EXPECT_TIMEOUT, ExactlyOnce, Folder, OutgoingPublish, QoS, TOKEN, V5, admin,
-    back, every_version,
+    every_version, reconnect,
 };
 
 /// Far more than the brokers of these tests may hold in memory.
@@ -95,7 +95,7 @@ fn a_queue_larger_than_memory_is_delivered_in_order() {
                 drop(broker);
                 broker = start(&folder, &[]);
             }
-            let mut subscriber = back(&broker, case.version, "subscriber");
+            let mut subscriber = reconnect(&broker, case.version, "subscriber");
             expect_in_order(&mut subscriber, MESSAGES);
             assert_eq!((count(&broker, "cold_read_failures"), count(&broker, "cold_lost")), (0, 0));
         }
@@ -117,11 +117,11 @@ fn the_backlog_of_a_slow_client_is_delivered_in_order() {
         subscriber.disconnect();
         assert_eq!(publish(&broker, 300), 300);
         for _ in 0..3 {
-            let mut subscriber = back(&broker, case.version, "subscriber");
+            let mut subscriber = reconnect(&broker, case.version, "subscriber");
             assert_eq!(subscriber.expect_publish().text().len(), PAYLOAD_BYTES);
             subscriber.cut();
         }
-        expect_in_order(&mut back(&broker, case.version, "subscriber"), 300);
+        expect_in_order(&mut reconnect(&broker, case.version, "subscriber"), 300);
     });
 }
 
@@ -175,7 +175,7 @@ fn delivery_pauses_while_spilled_messages_cannot_be_read() {
             let bytes = fs::read(&path).expect("the file is readable").len();
             fs::write(&path, vec![0; bytes]).expect("the file is writable");
         }
-        let mut subscriber = back(&broker, case.version, "subscriber");
+        let mut subscriber = reconnect(&broker, case.version, "subscriber");
         subscriber.ping();
         subscriber.expect_nothing();
         wait_until_above(&broker, "cold_read_failures", 0);
@@ -185,7 +185,7 @@ fn delivery_pauses_while_spilled_messages_cannot_be_read() {
         drop((subscriber, broker));
         let broker = start(&folder, &[]);
         assert_eq!(health(&broker), "{\"status\":\"ok\"}\n");
-        expect_in_order(&mut back(&broker, case.version, "subscriber"), 500);
+        expect_in_order(&mut reconnect(&broker, case.version, "subscriber"), 500);
     });
 }
 
@@ -200,6 +200,6 @@ fn messages_that_do_not_fit_on_disk_stay_in_memory() {
         let taken = publish(&broker, MESSAGES);
         assert!((300..900).contains(&taken), "{taken} were taken");
         wait_until_above(&broker, "cold_refused", 0);
-        expect_in_order(&mut back(&broker, case.version, "subscriber"), taken);
+        expect_in_order(&mut reconnect(&broker, case.version, "subscriber"), taken);
     });
 }

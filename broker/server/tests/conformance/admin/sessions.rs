@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use super::roles::{by, tokens};
+use super::roles::{request_as, tokens};
 use crate::reload::World;
 use crate::support::http::{Answer, ask, exchange};
 use crate::support::{EXPECT_TIMEOUT, Folder, TOKEN};
@@ -91,7 +91,7 @@ fn a_token_or_a_password_opens_a_session_with_a_cookie_that_scripts_cannot_read(
         let answer = ask(world.broker.admin_address(), "POST", "/session", &fields, &by_token(TOKEN)).expect(200);
         assert!(answer.head.contains("; Secure"), "{}", answer.head);
     }
-    let shown = by(&world, "operator", "GET", "/session", "").expect(200);
+    let shown = request_as(&world, "operator", "GET", "/session", "").expect(200);
     assert!(shown.body.contains("\"expires_ms\":null,\"csrf\":null"), "{shown:?}");
     ask(world.broker.admin_address(), "GET", "/session", "", "").expect(401);
 }

@@ -8,7 +8,7 @@ use tautwire_protocol::Property;
 
 use super::{metric, settings, skipped, start_by, wait_until};
 use crate::support::{
-    AtLeastOnce, Broker, Folder, NEVER, OutgoingPublish, V5, WillMessage, back, program, remaining_expiry,
+    AtLeastOnce, Broker, Folder, NEVER, OutgoingPublish, V5, WillMessage, program, reconnect, remaining_expiry,
 };
 
 const DAY_S: i64 = 86_400;
@@ -101,7 +101,7 @@ fn a_clock_that_is_set_back_between_two_runs_delays_nothing() {
     let broker = clock.start();
     wait_until("the session ends", || metric(&broker, "sessions") == 3);
     assert!(!is_there(&broker, "short"));
-    let mut subscriber = back(&broker, V5, "subscriber");
+    let mut subscriber = reconnect(&broker, V5, "subscriber");
     let message = subscriber.receive();
     let left_s = message.properties().message_expiry_interval().expect("it expires");
     assert!(remaining_expiry(HOUR_S, started_at).contains(&left_s), "{left_s} s are left");
@@ -131,7 +131,7 @@ fn a_clock_that_is_set_forward_between_two_runs_is_time_that_has_passed() {
     clock.set(DAY_S);
     let broker = clock.start();
     assert!(!is_there(&broker, "short") && is_there(&broker, "long"));
-    let mut subscriber = back(&broker, V5, "subscriber");
+    let mut subscriber = reconnect(&broker, V5, "subscriber");
     assert_eq!(subscriber.receive().text(), "for ever", "an expired message is not sent [MQTT-3.3.2-5]");
     assert_eq!(subscriber.receive().text(), "gone");
     subscriber.expect_nothing();
@@ -154,7 +154,7 @@ fn a_clock_that_is_set_while_a_broker_runs_changes_nothing() {
         wait_until("the session ends", || metric(&broker, "sessions") == before);
         present.ping();
         assert!(is_there(&broker, "hour"));
-        let mut subscriber = back(&broker, V5, "subscriber");
+        let mut subscriber = reconnect(&broker, V5, "subscriber");
         let left_s = subscriber.receive().properties().message_expiry_interval().expect("it expires");
         assert!(remaining_expiry(HOUR_S, started_at).contains(&left_s), "{left_s} s are left");
         kill(broker);

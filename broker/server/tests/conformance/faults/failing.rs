@@ -6,7 +6,7 @@ use super::{
     wait_until,
 };
 use crate::support::http::post;
-use crate::support::{AtLeastOnce, Broker, Folder, OutgoingPublish, V3_1_1, V5, back};
+use crate::support::{AtLeastOnce, Broker, Folder, OutgoingPublish, V3_1_1, V5, reconnect};
 
 const SMALL: usize = 100;
 /// Settings that spill messages to disk early.
@@ -52,7 +52,7 @@ fn a_failure_is_final(injection: &str, more: &[&str]) {
 
     // An unacknowledged message may be there or not.
     let broker = start(&settings);
-    let mut subscriber = back(&broker, V5, "subscriber");
+    let mut subscriber = reconnect(&broker, V5, "subscriber");
     let numbers: Vec<String> =
         (0..20).map(|_| subscriber.receive().text().split(':').next().unwrap_or_default().to_owned()).collect();
     assert_eq!(numbers, (0..20).map(|number| number.to_string()).collect::<Vec<_>>());
@@ -107,7 +107,7 @@ fn a_sync_of_the_log_that_fails_is_final() {
 
 /// The subscriber receives these first.
 fn expect_starts_with(broker: &Broker, count: usize) {
-    let mut subscriber = back(broker, V5, "subscriber");
+    let mut subscriber = reconnect(broker, V5, "subscriber");
     for number in 0..count {
         assert!(subscriber.receive().text().starts_with(&format!("{number}:")));
     }
@@ -191,7 +191,7 @@ fn a_client_whose_messages_cannot_be_read_waits_for_the_disk() {
     publish(&broker, 0..100, 4_000);
     wait_until("some are spilled", || metric(&broker, "cold_messages") > 20);
     let Some(faults) = Faults::of(&broker, "pread64:error=EIO", &[]) else { return };
-    let mut subscriber = back(&broker, V5, "subscriber");
+    let mut subscriber = reconnect(&broker, V5, "subscriber");
     wait_until("the failure is counted", || metric(&broker, "cold_read_failures") > 0);
     expect_live(&broker);
     drop(faults);
@@ -227,11 +227,11 @@ fn what_is_not_read_is_damage(beginning: &str, of_what: &str, from_read: u32) {
         assert!(stderr.contains(part), "{part}: {stderr}");
     }
     let settings: Vec<&str> = settings.iter().map(String::as_str).collect();
-    let broker = Broker::by(&words, &["--recover"], &settings);
+    let broker = Broker::with_wrapper(&words, &["--recover"], &settings);
     expect_live(&broker);
     let log = broker.end();
     assert!(log.lines().any(|line| line.contains(" ERROR ") && line.contains(of_what)), "{log}");
-    let broker = Broker::by(&["env".to_owned()], &[], &settings);
+    let broker = Broker::with_wrapper(&["env".to_owned()], &[], &settings);
     expect_live(&broker);
 }
 

@@ -7,7 +7,7 @@ use std::process::Command;
 use super::small_disk::SmallDisk;
 use super::strace::{Faults, wrapper};
 use super::{create_offline_session, expect_stored, payload, publish, refusal, run_by, settings, start, start_by};
-use crate::support::{AtLeastOnce, Broker, Folder, Message, OutgoingPublish, V5, back};
+use crate::support::{AtLeastOnce, Broker, Folder, Message, OutgoingPublish, V5, reconnect};
 use tautwire_protocol::Packet;
 
 /// The system calls that change data on disk. A kill comes before one of them.
@@ -323,7 +323,7 @@ fn a_broker_that_is_killed_during_a_snapshot_has_all_that_was_acknowledged() {
         assert!((stage.is_reached)(&names), "{}: {names:?}", stage.what);
 
         let broker = start(&settings);
-        let mut subscriber = back(&broker, V5, "subscriber");
+        let mut subscriber = reconnect(&broker, V5, "subscriber");
         for number in 0..acknowledged {
             assert_eq!(number_of(&subscriber.receive()), number, "{}", stage.what);
         }

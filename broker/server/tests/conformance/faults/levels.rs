@@ -7,7 +7,7 @@ use std::net::SocketAddr;
 use super::create_offline_session;
 use super::strace::Faults;
 use crate::listeners::connecting;
-use crate::support::{AtLeastOnce, Broker, Folder, OutgoingPublish, V5, back};
+use crate::support::{AtLeastOnce, Broker, Folder, OutgoingPublish, V5, reconnect};
 
 /// In the order of publishing here: a write handed over with the first message contains it for the others.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -86,7 +86,7 @@ fn check(stalled: Stalled, levels: &[Level], file: &str, address: impl Fn(&Broke
     drop(broker);
 
     let broker = Broker::set(&[&path]);
-    let mut subscriber = back(&broker, V5, "subscriber");
+    let mut subscriber = reconnect(&broker, V5, "subscriber");
     if stalled == Stalled::Sync {
         assert_eq!(subscriber.receive().topic(), "kept/os", "the system had it: {file}");
     }

@@ -19,7 +19,7 @@ use std::io::Write as _;
 use std::process::{Command, Output};
 use std::thread;
 
-use crate::support::{AtLeastOnce, Broker, Client, Folder, TOKEN, V5, admin, back, program, wait_until};
+use crate::support::{AtLeastOnce, Broker, Client, Folder, TOKEN, V5, admin, program, reconnect, wait_until};
 
 /// Reports that a test cannot run.
 pub(crate) fn skipped(why: &str) {
@@ -46,7 +46,7 @@ fn settings(folder: &Folder, data: &str, more: &[&str]) -> Vec<String> {
 
 fn start_by(wrapper: &[String], settings: &[String]) -> Broker {
     let settings: Vec<&str> = settings.iter().map(String::as_str).collect();
-    Broker::by(wrapper, &[], &settings)
+    Broker::with_wrapper(wrapper, &[], &settings)
 }
 
 fn refused_by(wrapper: &[String], settings: &[String]) -> String {
@@ -97,7 +97,7 @@ fn create_offline_session(broker: &Broker) {
     subscriber.subscribe("kept/#", AtLeastOnce);
     subscriber.disconnect();
     // Its disconnect has been processed when it reconnects.
-    back(broker, V5, "subscriber").disconnect();
+    reconnect(broker, V5, "subscriber").disconnect();
 }
 
 /// A payload that starts with its number.
@@ -129,7 +129,7 @@ fn publish(broker: &Broker, numbers: std::ops::Range<usize>, bytes: usize) {
 /// Reconnects the subscriber, which receives these messages in order, and no others.
 #[track_caller]
 fn expect_stored(broker: &Broker, numbers: impl IntoIterator<Item = usize>) {
-    let mut subscriber = back(broker, V5, "subscriber");
+    let mut subscriber = reconnect(broker, V5, "subscriber");
     for number in numbers {
         let message = subscriber.receive();
         assert!(

@@ -5,7 +5,7 @@ use std::path::Path;
 use super::killed::{CHANGING, disk, each, expect_queued};
 use super::strace::wrapper;
 use super::{settings, start_by};
-use crate::support::{AtLeastOnce, Broker, Folder, V5, back};
+use crate::support::{AtLeastOnce, Broker, Folder, V5, reconnect};
 
 #[path = "../../cli/data/golden_files.rs"]
 mod golden_files;
@@ -46,7 +46,7 @@ fn a_start_on_a_directory_of_an_earlier_version_that_is_killed_leaves_all_that_w
         }
         // The state left by the last run is served.
         let broker = start_by(&disk.wrapper(), &settings);
-        let mut first = back(&broker, V5, "first");
+        let mut first = reconnect(&broker, V5, "first");
         for number in 0..40 {
             assert_eq!(first.receive().topic(), format!("t/{number}"), "{name}");
         }

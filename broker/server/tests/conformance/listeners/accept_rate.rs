@@ -15,7 +15,7 @@ const OTHER: &str = "[[listener]]\nname = \"other\"\naddress = \"[::1]:0\"\n";
 fn is_accepted(address: SocketAddr, client_id: &str) -> Option<Client> {
     let mut client = connecting(address, client_id).send_unless_closed();
     // A refused connection is closed, perhaps before the client has written.
-    let is_closed = client.is_closed_first();
+    let is_closed = client.is_closed_without_data();
     (!is_closed).then(|| {
         client.expect_accepted();
         client
@@ -135,7 +135,7 @@ fn clients_behind_a_proxy_count_for_themselves() {
         let connect = connecting(broker.other_address(1), client_id).bytes();
         stream.write_all(&[source.as_bytes(), &connect].concat()).expect("the broker accepts the data");
         let mut client = Client::on(Wire::Tcp(stream), V5);
-        let is_closed = client.is_closed_first();
+        let is_closed = client.is_closed_without_data();
         (!is_closed).then_some(client)
     };
     let v6 = |network: u16, host: u16| format!("PROXY TCP6 2001:db8:0:{network:x}::{host:x} ::1 1 2\r\n");

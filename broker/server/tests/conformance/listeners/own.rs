@@ -20,7 +20,7 @@ fn rules(filter: &str) -> String {
 }
 
 /// Whether a client may publish to the topic.
-fn may(client: &mut Client, topic: &str) -> bool {
+fn may_publish(client: &mut Client, topic: &str) -> bool {
     client.publish(topic, AtLeastOnce, b"") != 0x87
 }
 
@@ -40,9 +40,9 @@ fn a_listener_has_rules_of_access_of_its_own() {
         let mut own = connect(broker.other_address(0), "own");
         let mut open = connect(broker.other_address(1), "open");
         let mut common = connect(broker.other_address(2), "common");
-        assert!(may(&mut own, "own/a") && !may(&mut own, "common/a"));
-        assert!(may(&mut open, "own/a") && may(&mut open, "common/a"));
-        assert!(may(&mut common, "common/a") && !may(&mut common, "own/a"));
+        assert!(may_publish(&mut own, "own/a") && !may_publish(&mut own, "common/a"));
+        assert!(may_publish(&mut open, "own/a") && may_publish(&mut open, "common/a"));
+        assert!(may_publish(&mut common, "common/a") && !may_publish(&mut common, "own/a"));
         let requests = ["own/x", "common/x"].map(|filter| (filter, options(AtLeastOnce)));
         assert_eq!(own.subscribe_all(&requests, &[]), [1, 0x87]);
         assert_eq!(common.subscribe_all(&requests, &[]), [0x87, 1]);
@@ -51,10 +51,10 @@ fn a_listener_has_rules_of_access_of_its_own() {
         let answer = admin(broker.admin_address(), "POST", "/config/reload", "").expect(200).body;
         assert!(answer.contains("\"rules\":2"), "{answer}");
         let deadline = Instant::now() + EXPECT_TIMEOUT;
-        while may(&mut own, "own/a") {
+        while may_publish(&mut own, "own/a") {
             assert!(Instant::now() < deadline, "the rules of the listener were not reloaded");
         }
-        assert!(may(&mut own, "other/a") && may(&mut common, "common/a"));
+        assert!(may_publish(&mut own, "other/a") && may_publish(&mut common, "common/a"));
         let taken = || admin(broker.admin_address(), "GET", "/metrics", "").number("subscriptions_taken_away");
         while taken() == 0 {
             assert!(Instant::now() < deadline, "the subscription was not removed");
@@ -66,7 +66,7 @@ fn a_listener_has_rules_of_access_of_its_own() {
         folder.write("own.toml", "");
         let body = admin(broker.admin_address(), "POST", "/config/reload", "").expect(422).body;
         assert!(body.contains("own.toml") && body.contains("access_empty"), "{body}");
-        assert!(may(&mut own, "other/a"));
+        assert!(may_publish(&mut own, "other/a"));
     }
 }
 
@@ -164,7 +164,7 @@ fn a_session_is_kept_no_longer_than_its_listener_says() {
 
 fn is_accepted(folder: &mut Vec<Client>, connecting: &crate::support::ConnectBuilder<'_>) -> bool {
     let mut client = connecting.send_unless_closed();
-    let is_closed = client.is_closed_first();
+    let is_closed = client.is_closed_without_data();
     if !is_closed {
         client.expect_accepted();
         folder.push(client);

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use tautwire_memory::Kind;
 use tautwire_protocol::Packet;
 
-use super::{KILOBYTE, back, create_offline_session, numbered};
+use super::{KILOBYTE, create_offline_session, numbered, reconnect};
 use crate::support::property::{receive_maximum, topic_alias};
 use crate::support::{
     AtLeastOnce, AtMostOnce, Broker, Client, ExactlyOnce, OutgoingPublish, ProtocolVersion, V5, WillMessage,
@@ -83,7 +83,7 @@ fn all_gauges_of_memory_come_back_when_everybody_has_gone() {
             for number in 0..4 {
                 // Some read part of the queue first; the session of each ends with this connection.
                 if round == 1 {
-                    let mut client = back(&broker, case.version, &format!("waits-{number}"));
+                    let mut client = reconnect(&broker, case.version, &format!("waits-{number}"));
                     client.receive();
                     client.receive();
                 }

@@ -7,7 +7,7 @@ mod queues;
 mod refusals;
 mod slow_consumers;
 
-use crate::support::{AtLeastOnce, Broker, Client, ProtocolVersion, QoS, back};
+use crate::support::{AtLeastOnce, Broker, Client, ProtocolVersion, QoS, reconnect};
 
 const KILOBYTE: usize = 1024;
 const MEGABYTE: usize = 1024 * 1024;

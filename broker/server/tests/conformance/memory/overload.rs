@@ -5,7 +5,9 @@ use std::time::{Duration, Instant};
 
 use tautwire_protocol::Packet;
 
-use super::{KILOBYTE, MEGABYTE, QUOTA_EXCEEDED, back, create_offline_session, number_of, numbered, receive_numbers};
+use super::{
+    KILOBYTE, MEGABYTE, QUOTA_EXCEEDED, create_offline_session, number_of, numbered, receive_numbers, reconnect,
+};
 use crate::support::{
     AtLeastOnce, Broker, Case, Client, ExactlyOnce, OutgoingPublish, ProtocolVersion, QoS, V3_1_1, V5, every_case,
     every_thread_count, options, packet_id,
@@ -54,7 +56,7 @@ fn all_queues_together_are_bounded_and_keep_what_was_acknowledged() {
         assert!(kept.values().flatten().count() >= SESSIONS, "{kept:?}");
         await_live_number(&mut publisher, "tautwire/publishes_refused_memory", |count| count == f64::from(refused));
         for (number, rounds) in kept {
-            let mut client = back(&broker, case.version, &format!("absent-{number}"));
+            let mut client = reconnect(&broker, case.version, &format!("absent-{number}"));
             assert_eq!(receive_numbers(&mut client, rounds.len()), rounds);
             client.expect_nothing();
         }
@@ -127,7 +129,7 @@ fn a_publisher_of_3_1_1_is_not_read_from_until_there_is_memory() {
             }
             assert!((10..COUNT as u16).contains(&acknowledged), "{acknowledged} were acknowledged");
 
-            let mut client = back(&broker, case.version, &name);
+            let mut client = reconnect(&broker, case.version, &name);
             assert_eq!(receive_numbers(&mut client, COUNT), (0..COUNT).collect::<Vec<_>>());
             while (acknowledged, pinged) != (COUNT as u16, true) {
                 match publisher.next().as_packet() {
@@ -198,7 +200,7 @@ fn flooding_publishers(broker: &Broker, publishers: usize, count: usize, len: us
 
 /// Reconnects the client of `create_offline_session`, which receives all messages of the publishers, and each publisher is answered.
 fn drain(broker: &Broker, publishers: Vec<Client>, count: usize) {
-    let mut client = back(broker, V3_1_1, "absent");
+    let mut client = reconnect(broker, V3_1_1, "absent");
     let all = publishers.len() * count;
     assert_eq!(receive_numbers(&mut client, all).len(), all);
     for mut publisher in publishers {
@@ -259,7 +261,7 @@ fn a_publisher_of_3_1_1_that_waits_for_memory_may_go_and_come_back() {
         // Some have been received, and the publisher does not know which.
         drop(publisher);
         let mut publisher = broker.connecting(V3_1_1, "publisher").persistent().open();
-        let mut client = back(&broker, V3_1_1, "absent");
+        let mut client = reconnect(&broker, V3_1_1, "absent");
         for id in 1..=12 {
             let payload = numbered(usize::from(id) - 1, LEN);
             publisher.send_publish_as(&OutgoingPublish::new("a", ExactlyOnce, &payload).dup(), id);
@@ -303,7 +305,7 @@ fn expect_unrelated_publish_stored(broker: &Broker, version: ProtocolVersion, qo
         create_offline_session(broker, version, &name, &name, qos);
         let mut stranger = broker.connect(V5, "stranger");
         assert_eq!(stranger.publish(&name, qos, b"small"), 0);
-        let mut client = back(broker, version, &name);
+        let mut client = reconnect(broker, version, &name);
         assert_eq!(client.receive().text(), "small");
         client.expect_nothing();
     }
@@ -321,7 +323,7 @@ fn one_offline_client_cannot_exhaust_memory_of_others() {
             let given = fill(&mut publisher, &name, 64 * KILOBYTE);
             assert!(given >= 10, "{name} got {given}");
             expect_unrelated_publish_stored(&broker, case.version, ExactlyOnce);
-            let mut hog = back(&broker, case.version, &name);
+            let mut hog = reconnect(&broker, case.version, &name);
             assert_eq!(receive_numbers(&mut hog, given), (0..given).collect::<Vec<_>>());
             hog.expect_nothing();
         }
@@ -366,7 +368,7 @@ fn one_burst_cannot_exhaust_memory_of_others() {
             let kept = (1..=COUNT).filter(|id| publisher.expect_puback(*id) == 0).count();
             assert!((100..COUNT.into()).contains(&kept), "{kept} were kept");
             expect_unrelated_publish_stored(&broker, case.version, AtLeastOnce);
-            let mut hog = back(&broker, case.version, &name);
+            let mut hog = reconnect(&broker, case.version, &name);
             assert_eq!(receive_numbers(&mut hog, kept).len(), kept);
             hog.expect_nothing();
         }
@@ -394,7 +396,7 @@ fn one_client_with_many_filters_cannot_exhaust_memory_of_others() {
             }
         }
         expect_unrelated_publish_stored(&broker, case.version, AtLeastOnce);
-        let mut hog = back(&broker, case.version, "hog");
+        let mut hog = reconnect(&broker, case.version, "hog");
         assert_eq!(receive_numbers(&mut hog, kept.len()), kept);
     });
 }
@@ -411,7 +413,7 @@ fn a_client_that_has_caught_up_is_served_again() {
             for _ in 0..3 {
                 let given = fill(&mut publisher, &hog, 32 * KILOBYTE);
                 assert!(given >= 10, "{hog} got {given}");
-                let mut client = back(&broker, case.version, &hog);
+                let mut client = reconnect(&broker, case.version, &hog);
                 assert_eq!(receive_numbers(&mut client, given), (0..given).collect::<Vec<_>>());
                 // The last acknowledgement has been processed.
                 client.expect_nothing();
@@ -440,7 +442,7 @@ fn filters_of_a_hog_that_is_gone_are_open() {
                 broker.connect(case.version, &hog).disconnect();
             } else {
                 // After UNSUBSCRIBE it still holds its messages.
-                let mut client = back(&broker, case.version, &hog);
+                let mut client = reconnect(&broker, case.version, &hog);
                 client.unsubscribe(&["common"]);
             }
             assert_eq!(publisher.publish("common", AtLeastOnce, b"9:"), 0);
@@ -474,9 +476,9 @@ fn check_shared_payload(case: Case, sessions: usize) {
     assert!(given < 128, "{given} messages fit into 8 MiB");
     let mut stranger = broker.connect(V5, "stranger");
     assert_eq!(stranger.publish("other", AtLeastOnce, b"small"), 0);
-    assert_eq!(back(&broker, case.version, "other").receive().text(), "small");
+    assert_eq!(reconnect(&broker, case.version, "other").receive().text(), "small");
     for number in 0..sessions {
-        let mut client = back(&broker, case.version, &format!("absent-{number}"));
+        let mut client = reconnect(&broker, case.version, &format!("absent-{number}"));
         assert_eq!(receive_numbers(&mut client, given), (0..given).collect::<Vec<_>>());
         client.expect_nothing();
     }
@@ -503,10 +505,10 @@ fn retained_and_shared_messages_are_not_lost_either() {
         }
         let shared = fill(&mut publisher, "work/x", 32 * KILOBYTE);
         assert!(shared >= 5 && kept.len() < MANY, "{shared} shared, {} retained", kept.len());
-        let mut member = back(&broker, case.version, "member");
+        let mut member = reconnect(&broker, case.version, "member");
         assert_eq!(receive_numbers(&mut member, shared), (0..shared).collect::<Vec<_>>());
         member.expect_nothing();
-        let mut keeper = back(&broker, case.version, "keeper");
+        let mut keeper = reconnect(&broker, case.version, "keeper");
         assert_eq!(receive_numbers(&mut keeper, kept.len()), kept);
         keeper.expect_nothing();
         // A refused message is not retained.

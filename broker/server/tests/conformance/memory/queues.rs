@@ -2,7 +2,7 @@
 
 use tautwire_protocol::ReasonCode;
 
-use super::{KILOBYTE, MEGABYTE, back, create_offline_session, number_of, numbered, receive_numbers};
+use super::{KILOBYTE, MEGABYTE, create_offline_session, number_of, numbered, receive_numbers, reconnect};
 use crate::support::property::receive_maximum;
 use crate::support::{AtLeastOnce, Broker, Case, Client, V5, every_case};
 use crate::sys::await_live_number;
@@ -34,7 +34,7 @@ fn the_oldest_go_until_there_is_room_for_a_large_message() {
         let mut observer = broker.connect(V5, "observer");
         let dropped = SMALL + LARGE - 2;
         await_live_number(&mut observer, "tautwire/dropped_queue_full", |count| count == dropped as f64);
-        let mut client = back(&broker, case.version, "absent");
+        let mut client = reconnect(&broker, case.version, "absent");
         assert_eq!(receive_numbers(&mut client, 2), [dropped, dropped + 1]);
         client.expect_nothing();
     });
@@ -54,7 +54,7 @@ fn no_more_of_the_oldest_go_than_must() {
         // With two threads they may still be in transit. Messages already sent to the client cannot be dropped.
         let mut observer = broker.connect(V5, "observer");
         await_live_number(&mut observer, "tautwire/dropped_queue_full", |count| count == 2.0);
-        let mut client = back(&broker, case.version, "absent");
+        let mut client = reconnect(&broker, case.version, "absent");
         assert_eq!(receive_numbers(&mut client, 4), [2, 3, 4, 5]);
         client.expect_nothing();
     });
@@ -135,6 +135,6 @@ fn what_the_operator_lets_drop_is_dropped_as_before() {
             assert_eq!(publisher.publish("a", AtLeastOnce, &numbered(number, 30_000)), 0);
         }
         await_live_number(&mut publisher, "tautwire/dropped_queue_full", |count| count == 17.0);
-        assert_eq!(receive_numbers(&mut back(&broker, case.version, "absent"), 3), [0, 1, 2]);
+        assert_eq!(receive_numbers(&mut reconnect(&broker, case.version, "absent"), 3), [0, 1, 2]);
     });
 }

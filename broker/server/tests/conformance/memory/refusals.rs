@@ -5,7 +5,9 @@ use std::time::Duration;
 
 use tautwire_protocol::{DisconnectReason, Packet, Property, ReasonCode};
 
-use super::{BackgroundClient, KILOBYTE, MEGABYTE, QUOTA_EXCEEDED, back, create_offline_session, number_of, numbered};
+use super::{
+    BackgroundClient, KILOBYTE, MEGABYTE, QUOTA_EXCEEDED, create_offline_session, number_of, numbered, reconnect,
+};
 use crate::support::property::{subscription_identifier, topic_alias};
 use crate::support::{
     AtLeastOnce, AtMostOnce, Broker, Case, Client, OutgoingPublish, ProtocolVersion, V3_1_1, V5, WillMessage,
@@ -143,7 +145,7 @@ fn subscription_identifiers_of_queued_messages_count() {
         let held_bytes = broker.resident_bytes().saturating_sub(before);
         assert!(held_bytes < 24 * MEGABYTE as u64, "the broker holds {held_bytes} bytes");
         bystander.is_served();
-        let mut greedy = back(&broker, V5, "greedy");
+        let mut greedy = reconnect(&broker, V5, "greedy");
         for _ in 0..given {
             assert_eq!(greedy.receive().subscription_identifiers().len(), 1 << LEVELS);
         }
@@ -320,6 +322,6 @@ fn connections_are_refused_where_nothing_is_left() {
         for client in holders {
             client.disconnect();
         }
-        back(&broker, case.version, "waits").ping();
+        reconnect(&broker, case.version, "waits").ping();
     });
 }

@@ -1,6 +1,6 @@
 //! Slow and offline subscribers with the default configuration, and the policies for full queues.
 
-use super::{QUOTA_EXCEEDED, back, create_offline_session};
+use super::{QUOTA_EXCEEDED, create_offline_session, reconnect};
 use crate::limits::publish_numbers;
 use crate::reload::bans::DAVE;
 use crate::support::{AtLeastOnce, Broker, Folder, OutgoingPublish, V3_1_1, V5, wait_until};
@@ -22,7 +22,7 @@ fn a_slow_subscriber_gets_all_of_100_000_messages() {
     for number in 0..MESSAGES {
         assert_eq!(slow.receive().text(), number.to_string());
     }
-    let mut offline = back(&broker, V5, "offline");
+    let mut offline = reconnect(&broker, V5, "offline");
     for number in 0..MESSAGES {
         assert_eq!(offline.receive().text(), number.to_string());
     }
@@ -43,7 +43,7 @@ fn a_full_queue_drop_is_logged_once_and_reported_to_the_client() {
         publish_numbers(&mut publisher, "a", AtLeastOnce, PUBLISHED);
         await_live_number(&mut publisher, "tautwire/dropped_queue_full", |count| count == (PUBLISHED - KEPT) as f64);
 
-        let mut client = back(&broker, V5, "offline");
+        let mut client = reconnect(&broker, V5, "offline");
         let properties: Vec<_> = client.connack().properties.user_properties().collect();
         let names: Vec<_> = properties.iter().map(|(name, _)| *name).collect();
         assert_eq!(names, ["tautwire-dropped-messages", "tautwire-dropped-from", "tautwire-dropped-until"]);
@@ -53,7 +53,7 @@ fn a_full_queue_drop_is_logged_once_and_reported_to_the_client() {
             assert_eq!(client.receive().text(), number.to_string());
         }
         client.disconnect();
-        let client = back(&broker, V5, "offline");
+        let client = reconnect(&broker, V5, "offline");
         assert_eq!(client.connack().properties.user_properties().count(), 0, "the drops were reported before");
 
         // A separate thread writes the log.
@@ -108,7 +108,7 @@ fn paused_publishers_lose_nothing() {
             publisher.send_publish(&OutgoingPublish::new("a", AtLeastOnce, number.to_string().as_bytes()))
         };
         let ids: Vec<u16> = (0..MESSAGES).map(&mut send).collect();
-        let mut client = back(&broker, version, "offline");
+        let mut client = reconnect(&broker, version, "offline");
         for number in 0..MESSAGES {
             assert_eq!(client.receive().text(), number.to_string());
         }

@@ -111,7 +111,7 @@ fn listener_changes_apply_to_new_connections() {
         assert_eq!(keys(&answer, "applied"), ["listener one: connections"]);
         assert_eq!(keys(&answer, "new_connections"), ["listener one: ack"]);
         assert_eq!(keys(&answer, "listeners_added").len(), 0);
-        assert!(Client::dial(Transport::Tcp(address), V5).is_closed_first(), "the limit is reached");
+        assert!(Client::dial(Transport::Tcp(address), V5).is_closed_without_data(), "the limit is reached");
         first.iter_mut().for_each(Client::ping);
         // From here on each connection starts with a PROXY header.
         world
@@ -129,11 +129,11 @@ fn listener_changes_apply_to_new_connections() {
         let limited = "[limits]\nconnections_per_address = 1\n";
         world.reload(&format!("{limited}{}", table("one", "127.0.0.1:0", ""))).expect(200);
         let mut one = connecting(address, "counted").open();
-        assert!(Client::dial(Transport::Tcp(address), V5).is_closed_first());
+        assert!(Client::dial(Transport::Tcp(address), V5).is_closed_without_data());
         first.iter_mut().for_each(Client::ping);
         drop(first);
         one.ping();
-        assert!(Client::dial(Transport::Tcp(address), V5).is_closed_first());
+        assert!(Client::dial(Transport::Tcp(address), V5).is_closed_without_data());
     }
 }
 

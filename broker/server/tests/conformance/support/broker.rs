@@ -126,7 +126,7 @@ impl Broker {
     }
 
     /// Starts a broker through another program that executes it: `wrapper` is its command line. `options` are those of `serve`.
-    pub(crate) fn by(wrapper: &[String], options: &[&str], settings: &[&str]) -> Broker {
+    pub(crate) fn with_wrapper(wrapper: &[String], options: &[&str], settings: &[&str]) -> Broker {
         let command = Broker::command_by(wrapper, options, settings);
         Broker::spawn(command, settings.iter().any(|setting| setting.starts_with("admin.listen=")))
     }
@@ -390,7 +390,7 @@ impl Drop for Broker {
 }
 
 /// Reconnects a client to its session.
-pub(crate) fn back(broker: &Broker, version: ProtocolVersion, client_id: &str) -> Client {
+pub(crate) fn reconnect(broker: &Broker, version: ProtocolVersion, client_id: &str) -> Client {
     let client = broker.connecting(version, client_id).persistent().open();
     assert!(client.session_present(), "{client_id} has lost its session");
     client

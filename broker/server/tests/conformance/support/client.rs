@@ -368,7 +368,7 @@ impl Client {
 
     /// Waits for data or the end of the connection. Returns whether the connection was closed without data.
     #[track_caller]
-    pub(crate) fn is_closed_first(&mut self) -> bool {
+    pub(crate) fn is_closed_without_data(&mut self) -> bool {
         self.stream.set_read_timeout(Some(EXPECT_TIMEOUT)).expect("a positive time is a valid timeout");
         loop {
             match self.stream.peek(&mut [0]) {

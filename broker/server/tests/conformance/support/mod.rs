@@ -16,7 +16,7 @@ pub(crate) mod tls;
 pub(crate) mod websocket;
 pub(crate) mod wire;
 
-pub(crate) use broker::{Broker, back, program};
+pub(crate) use broker::{Broker, program, reconnect};
 pub(crate) use cases::{Case, every_case, every_thread_count, every_version};
 pub(crate) use client::{Client, EXPECT_TIMEOUT, options, packet_id};
 pub(crate) use connecting::{ConnectBuilder, NEVER, WillMessage};
