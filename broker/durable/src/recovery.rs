@@ -1,4 +1,4 @@
-//! From the frames of a log to sessions and retained messages.
+//! Restores sessions and retained messages from the frames of a log.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -17,25 +17,25 @@ use crate::mutant::{Mutant, is};
 use crate::salvage::SalvageState;
 use crate::spill_queue::{SpillQueue, SpillStore};
 
-/// The store is told what is in memory whenever so much has been read, and an eighth of what was read before: looking takes longer the more
-/// there is.
+/// The store is informed of the memory in use each time this much was read, plus an eighth of what was read before, because determining it
+/// takes longer as the state grows.
 const REPORT_INTERVAL_BYTES: u64 = 16 << 20;
 
-/// Why the frames of a log cannot be made sense of.
+/// Why the frames of a log cannot be replayed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum RecoveryError {
-    /// The body of a frame is not records.
+    /// The body of a frame is not a sequence of records.
     Record(RecordError),
-    /// The records do not belong together.
+    /// The records are inconsistent.
     Replay(ReplayError),
-    /// A record names a message that is not in the log before it.
+    /// A record names a message that does not precede it in the log.
     MessageMissing(MessageId),
-    /// A message that was put on disk to leave memory cannot be read back.
+    /// A spilled message cannot be read back.
     UnreadableMessage(MessageId),
 }
 
 impl RecoveryError {
-    /// A code that stays the same.
+    /// Returns the stable error code.
     pub fn code(&self) -> &'static str {
         match self {
             RecoveryError::Record(error) => error.fault.code(),
@@ -57,7 +57,7 @@ impl fmt::Display for RecoveryError {
             RecoveryError::UnreadableMessage(id) => {
                 write!(
                     f,
-                    "message {id} cannot be read back from the folder for cold messages; look at the disk, and start again"
+                    "cannot read message {id} back from the spill directory; check the disk and start again"
                 )
             }
         }
@@ -72,35 +72,35 @@ impl From<ReplayError> for RecoveryError {
     }
 }
 
-/// What belongs to messages, whose identities no client chooses.
+/// A map by message identity. Clients cannot choose the identities, so a fast hash is safe.
 pub(crate) type ById<T> = HashMap<MessageId, T, foldhash::fast::RandomState>;
 
-/// Takes the frames of a snapshot, if there is one, and then those of the log behind it, in order.
+/// Processes the frames of a snapshot, if there is one, and then those of the log after it, in order.
 #[derive(Debug)]
 pub struct Recovery<'s> {
     pub(crate) replay: Replay,
-    /// Those that the frame, or the snapshot so far, has brought.
+    /// The messages of the current frame, or of the snapshot so far.
     messages: ById<Body>,
-    /// Those of them that are retained, in a snapshot.
+    /// The identities of the retained ones, in a snapshot.
     retained: Vec<MessageId>,
     spill_queue: SpillQueue<'s>,
-    /// Filters of shared subscriptions that messages name, each once.
+    /// Filters of shared subscriptions that messages name, deduplicated.
     shares: HashMap<Box<str>, Arc<str>>,
     ledger: Option<Arc<MemoryLedger>>,
-    /// The last moment that a record names.
+    /// The latest time in a record.
     last_ms: u64,
     read_bytes: u64,
-    /// With so much read, the store is told again what is in memory.
+    /// The number of bytes read at which memory use is reported to the store again.
     next_report_bytes: u64,
-    /// What is in memory for it elsewhere.
+    /// Memory that the recovery uses elsewhere, in bytes.
     pub(crate) other_bytes: usize,
-    /// Where records that do not fit are passed over, what they were.
+    /// The skipped records, if inconsistent records are skipped.
     pub(crate) salvage: Option<SalvageState>,
 }
 
 impl<'s> Recovery<'s> {
-    /// Nothing yet. Messages are entered in `ledger`, if one is given; only the thread of that ledger's shard may go on then,
-    /// or any one before there are threads.
+    /// Creates an empty recovery. Messages are charged to `ledger`, if given; then only the thread of that ledger's shard may use the
+    /// recovery, or any thread before shards run.
     pub fn new(ledger: Option<Arc<MemoryLedger>>) -> Recovery<'s> {
         let (replay, messages, shares) = (Replay::default(), ById::default(), HashMap::new());
         let (retained, spill_queue) = (Vec::new(), SpillQueue::default());
@@ -120,14 +120,14 @@ impl<'s> Recovery<'s> {
         }
     }
 
-    /// Messages in queues and retained ones go to `store` when it wants them.
+    /// Spills messages in queues and retained messages to `store` when memory is short.
     #[must_use]
     pub fn spill_into(mut self, store: &'s mut dyn SpillStore) -> Recovery<'s> {
         self.spill_queue = SpillQueue::into(store);
         self
     }
 
-    /// What was taken so far was from a snapshot that is not whole.
+    /// Discards everything, because it came from a damaged snapshot.
     pub(crate) fn clear(&mut self) {
         self.replay = Replay::default();
         self.messages.clear();
@@ -140,35 +140,35 @@ impl<'s> Recovery<'s> {
         }
     }
 
-    /// The last moment at which a client came or went, in milliseconds of Unix time; 0 for none.
+    /// Returns the last time at which a client connected or disconnected, in milliseconds of Unix time; 0 for never.
     pub fn last_ms(&self) -> u64 {
         self.last_ms
     }
 
-    /// Takes the body of the next frame of a snapshot. Its records may name messages of all its frames so far.
+    /// Processes the body of the next frame of a snapshot. Its records may name messages of all its frames so far.
     ///
     /// # Errors
     /// As for [`Recovery::frame`].
     pub fn snapshot_frame(&mut self, body: &[u8]) -> Result<(), RecoveryError> {
         let taken = self.records(body);
-        // They may be most of all there is, and a snapshot that we write names none of them in a later frame.
+        // Retained messages may be the largest part of the state, and our snapshots do not name them in a later frame.
         for id in self.retained.drain(..) {
             self.messages.remove(&id);
         }
         taken
     }
 
-    /// Takes the body of the next frame of a log. Its records may name messages that it brings itself, and those that are on their
-    /// way between shards.
+    /// Processes the body of the next frame of a log. Its records may name messages of the same frame, and messages that are being
+    /// forwarded between shards.
     ///
     /// # Errors
-    /// See [`RecoveryError`]. Records before the one that is wrong have been taken.
+    /// See [`RecoveryError`]. Records before the invalid one were applied.
     pub fn frame(&mut self, body: &[u8]) -> Result<(), RecoveryError> {
         self.begin_frame();
         self.records(body)
     }
 
-    /// A frame of the log names no messages of those before.
+    /// Drops the messages of earlier frames, which a frame of the log does not name.
     pub(crate) fn begin_frame(&mut self) {
         self.messages.clear();
         self.retained.clear();
@@ -186,7 +186,7 @@ impl<'s> Recovery<'s> {
         Ok(())
     }
 
-    /// All records of a frame of so many bytes have been taken.
+    /// Ends a frame of this size, all of whose records were applied.
     pub(crate) fn end_frame(&mut self, bytes: usize) {
         if self.spill_queue.is_full() {
             self.spill();
@@ -204,13 +204,13 @@ impl<'s> Recovery<'s> {
         self.spill_queue.set_held_bytes(self.replay.held_bytes() + by_id_bytes + self.other_bytes);
     }
 
-    /// Messages that later records may name.
+    /// Returns the number of messages that later records may name.
     #[cfg(test)]
     pub(crate) fn kept_by_id(&self) -> usize {
         self.messages.len()
     }
 
-    /// All that the frames have led to. Messages that nobody holds are forgotten.
+    /// Returns the resulting state. Messages that nothing holds are dropped.
     pub fn finish(mut self) -> Replay {
         self.spill();
         self.replay
@@ -285,7 +285,7 @@ impl<'s> Recovery<'s> {
                 self.replay.apply(&Kept::Counted { last_session: SessionNumber(last_session), last_sequence })?;
             }
             Record::RetainedSet { sequence, message } => {
-                // Whose topic is needed.
+                // The topic is needed, so the message must be in memory.
                 let message = match self.message(message)? {
                     Body::Loaded(message) => message,
                     Body::Spilled(cold) => {

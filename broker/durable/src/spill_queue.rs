@@ -1,4 +1,4 @@
-//! Messages that leave memory while a log is read, so that a broker starts with more than fits.
+//! Spills messages to disk while a log is read, so that a broker can start with more than fits in memory.
 
 use std::fmt;
 use std::sync::Arc;
@@ -9,32 +9,32 @@ use tautwire_session::{Replay, SessionNumber};
 
 use crate::recovery::ById;
 
-/// So much is written at a time.
+/// The number of bytes written at a time.
 const BATCH_BYTES: usize = 1 << 20;
-/// A message that takes less stays in memory: its record would take as much.
+/// A smaller message stays in memory, because its record would take as much.
 const SPILL_MIN_BYTES: usize = 192;
 
-/// Where messages go that need not be in memory, before there are threads.
+/// A store for messages that leave memory before shards run.
 pub trait SpillStore {
-    /// Writes messages; `None` for those that stay in memory.
+    /// Writes messages. Returns `None` for those that stay in memory.
     fn write(&mut self, messages: &[Message]) -> Vec<Option<Spilled>>;
 
-    /// Reads a message; `None` where that fails.
+    /// Reads a message. Returns `None` on failure.
     fn read(&mut self, cold: &Spilled) -> Option<Message>;
 
-    /// Whether so much is in memory that more should leave it.
+    /// Whether so much memory is used that messages should be spilled.
     fn should_spill(&self) -> bool;
 
-    /// In which messages are entered while they are in memory, where that is asked for.
+    /// Returns the ledger to which messages in memory are charged, if any.
     fn ledger(&self) -> Option<Arc<MemoryLedger>> {
         None
     }
 
-    /// So many bytes are in memory now besides messages.
+    /// Reports the memory in use besides messages.
     fn set_held_bytes(&mut self, _bytes: usize) {}
 }
 
-/// A store for states that fit into memory: nothing goes there.
+/// A store that spills nothing, for states that fit into memory.
 #[derive(Debug, Default, Clone, Copy)]
 pub struct NoSpillStore;
 
@@ -52,13 +52,13 @@ impl SpillStore for NoSpillStore {
     }
 }
 
-/// Messages that are about to leave memory, and who holds them.
+/// Messages that are about to be spilled, and their holders.
 #[derive(Default)]
 pub(crate) struct SpillQueue<'s> {
     store: Option<&'s mut dyn SpillStore>,
     batch: Vec<Message>,
     bytes: usize,
-    /// Places in the batch.
+    /// Indexes in the batch.
     by_id: ById<usize>,
     holders: Vec<(usize, SpillHolder)>,
 }
@@ -66,7 +66,7 @@ pub(crate) struct SpillQueue<'s> {
 #[derive(Debug, Clone, Copy)]
 enum SpillHolder {
     Queue(SessionNumber, u64),
-    /// Where its topic stands.
+    /// The index of the topic.
     Retained(usize),
 }
 
@@ -85,7 +85,7 @@ impl<'s> SpillQueue<'s> {
         self.store.as_mut()?.read(cold)
     }
 
-    /// So many bytes are in memory now besides messages, and what is here.
+    /// Reports the memory in use besides messages, plus that of this queue.
     pub(crate) fn set_held_bytes(&mut self, bytes: usize) {
         let own_bytes = self.holders.capacity() * size_of::<(usize, SpillHolder)>()
             + self.by_id.capacity() * size_of::<(MessageId, usize)>();
@@ -94,7 +94,7 @@ impl<'s> SpillQueue<'s> {
         }
     }
 
-    /// Nobody holds what has come together.
+    /// Drops the batch, because nothing holds its messages any more.
     pub(crate) fn clear(&mut self) {
         self.batch.clear();
         self.by_id.clear();
@@ -102,7 +102,7 @@ impl<'s> SpillQueue<'s> {
         self.bytes = 0;
     }
 
-    /// A message has joined the end of a session's queue.
+    /// Adds a message that was appended to a session's queue.
     pub(crate) fn add_queued(&mut self, message: Option<&Message>, session: SessionNumber, replay: &Replay) {
         if let Some(message) = message
             && let Some(number) = replay.last_queued(session)
@@ -111,7 +111,7 @@ impl<'s> SpillQueue<'s> {
         }
     }
 
-    /// A message is what its topic retains, by the last change of all topics.
+    /// Adds the message that was retained by the last change.
     pub(crate) fn add_retained(&mut self, message: &Message, replay: &Replay) {
         self.add(message, SpillHolder::Retained(replay.last_retained()));
     }
@@ -132,12 +132,12 @@ impl<'s> SpillQueue<'s> {
         self.holders.push((at, holder));
     }
 
-    /// Whether so much has come together that it is to be written.
+    /// Whether the batch is large enough to be written.
     pub(crate) fn is_full(&self) -> bool {
         self.bytes >= BATCH_BYTES
     }
 
-    /// Writes what has come together; `found` is told of each message that is cold now.
+    /// Writes the batch. Calls `found` for each message that was spilled.
     pub(crate) fn write(&mut self, replay: &mut Replay, mut found: impl FnMut(MessageId, &Spilled)) {
         let Some(store) = &mut self.store else { return };
         let written = store.write(&self.batch);
@@ -167,7 +167,7 @@ mod tests {
     use super::*;
     use crate::{FrameWriter, Recovery};
 
-    /// A store in memory that wants everything.
+    /// A store in memory that spills everything.
     #[derive(Default)]
     struct TestSlots {
         messages: Vec<Message>,
@@ -215,7 +215,7 @@ mod tests {
         }
     }
 
-    /// Frames of two sessions whose queues hold the same messages, some of which are retained, withdrawn or started.
+    /// Frames of two sessions whose queues hold the same messages; some are retained, unqueued or started.
     fn frames() -> Vec<Vec<u8>> {
         let (one, two) = (SessionNumber(1), SessionNumber(2));
         let mut frames = Vec::new();
@@ -242,7 +242,7 @@ mod tests {
         frames
     }
 
-    /// A state as the bytes of the records that lead to it.
+    /// Encodes a state as the records that lead to it.
     fn described(replay: &Replay, read: impl FnMut(&Spilled) -> Option<Message>) -> Result<Vec<u8>, String> {
         let mut frame = FrameWriter::default();
         replay.describe(read, |record| frame.add(record)).map_err(|error| error.to_string())?;
@@ -271,7 +271,7 @@ mod tests {
         assert!(outbound(plain).0 > 40 * 200_000);
     }
 
-    /// The format allows it, although our snapshots bring a message in each frame that names it.
+    /// The format allows it, although our snapshots repeat a message in each frame that names it.
     #[test]
     fn a_snapshot_may_name_a_retained_message_of_an_earlier_frame() {
         let mut frame = FrameWriter::default();

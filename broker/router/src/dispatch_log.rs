@@ -1,4 +1,4 @@
-//! For which members the last messages of a shared subscription were, so that an operator can be told where one went.
+//! The last dispatched messages of each shared subscription, for queries of operators.
 
 use std::hash::BuildHasher;
 use std::sync::OnceLock;
@@ -9,10 +9,10 @@ use foldhash::fast::RandomState;
 use crate::ShardIndex;
 use crate::share::SessionKey;
 
-/// Messages that are remembered of one group.
+/// The number of messages that are stored per group.
 pub const DISPATCHES_MAX: usize = 16;
 
-/// A message of a group, and whom it was for.
+/// A message of a group, and the member to which it was dispatched.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Dispatch {
     /// The member that was chosen.
@@ -21,10 +21,10 @@ pub struct Dispatch {
     pub at_ms: u64,
 }
 
-/// The last messages of a group. Any shard may note one at any time, and none waits for another.
+/// The last messages of a group. Any shard may record one at any time without waiting for another.
 #[derive(Debug, Default)]
 pub(crate) struct DispatchLog {
-    /// The first message makes it: most groups of very many may never have one.
+    /// Allocated by the first message, because most of very many groups may never have one.
     ring: OnceLock<Box<Ring>>,
 }
 
@@ -35,19 +35,19 @@ struct Ring {
     records: [Record; DISPATCHES_MAX],
 }
 
-/// Three words that are written one by one. What two shards have written at once, or is half written, belongs to no topic: the check does
-/// not fit.
+/// Three words that are written one by one. A record that two shards have written at once, or that is half written, has a wrong checksum
+/// and is ignored.
 #[derive(Debug, Default)]
 struct Record {
-    /// The hash of the topic, exclusive-or the two others.
+    /// The hash of the topic, XORed with the two others.
     check: AtomicU64,
-    /// The member's place on its shard, and the generation of that.
+    /// The member's index on its shard, and its generation.
     place: AtomicU64,
     /// The member's shard, and the time.
     shard_and_ms: AtomicU64,
 }
 
-/// A time in milliseconds takes so many bits until the year 2,000,000.
+/// A time in milliseconds takes this many bits until the year 2,000,000.
 const MS_BITS: u32 = 56;
 
 impl DispatchLog {
@@ -60,7 +60,7 @@ impl DispatchLog {
         record.shard_and_ms.store(shard_and_ms, Ordering::Relaxed);
     }
 
-    /// Those on a topic, the oldest first.
+    /// Returns the dispatches of a topic, the oldest first.
     pub(crate) fn for_topic(&self, topic: &str) -> Vec<Dispatch> {
         let Some(ring) = self.ring.get() else { return Vec::new() };
         let hash = ring.hasher.hash_one(topic);
@@ -71,7 +71,7 @@ impl DispatchLog {
 }
 
 impl Record {
-    /// What it says, if it is of the topic with this hash.
+    /// Returns the content, if it is for the topic with this hash.
     fn read(&self, hash: u64) -> Option<Dispatch> {
         let [check, place, shard_and_ms] =
             [&self.check, &self.place, &self.shard_and_ms].map(|word| word.load(Ordering::Relaxed));
@@ -119,7 +119,7 @@ mod tests {
         assert_eq!(turns.for_topic("c").len(), DISPATCHES_MAX);
     }
 
-    /// Two shards write one record at the same time, or somebody reads what is being written.
+    /// Two shards write one record at the same time, or a shard reads it while it is written.
     #[test]
     fn a_record_of_two_messages_is_not_told() {
         let (one, other) = (turn(1, 1).to_words(), turn(2, 2).to_words());

@@ -8,7 +8,7 @@ use super::*;
 use crate::files::{Faults, FaultyFiles, Folder};
 use crate::store::Settings;
 
-/// A store with one shard, and what its thread has called.
+/// A store with one shard, and the calls that its thread has made.
 struct World {
     thread: Option<SpillThread>,
     port: ShardPort,
@@ -35,8 +35,8 @@ impl World {
         World { thread: Some(thread), port, woken, reports, ledger }
     }
 
-    fn ask(&mut self, order: SpillRequest) -> SpillResponse {
-        self.port.post(order).expect("there is room");
+    fn ask(&mut self, request: SpillRequest) -> SpillResponse {
+        self.port.post(request).expect("there is room");
         loop {
             if let Some(answer) = self.port.next_answer() {
                 return answer;
@@ -96,11 +96,11 @@ fn written_messages_are_readable_until_freed() {
     assert!(world.reports.iter().any(|stats| is_empty(&stats)), "the reports end with the thread");
     assert_eq!(world.ledger.all(), 0);
     let left: Vec<Spilled> = world.write(vec![message(1)]).into_iter().flatten().collect();
-    assert_eq!(std::fs::read_dir(&folder).expect("it is there").count(), 1);
+    assert_eq!(std::fs::read_dir(&folder).expect("the directory exists").count(), 1);
     world.thread.take();
-    assert_eq!(std::fs::read_dir(&folder).expect("it is there").count(), 0, "files do not outlive the thread");
+    assert_eq!(std::fs::read_dir(&folder).expect("the directory exists").count(), 0, "files do not outlive the thread");
     drop(left);
-    std::fs::remove_dir_all(&folder).expect("it was made above");
+    std::fs::remove_dir_all(&folder).expect("created above");
 }
 
 #[test]
@@ -117,5 +117,5 @@ fn disk_failures_are_reported_and_nothing_counts_as_written() {
         assert_eq!(read[0].1, None);
     }
     files.set_faults(Faults::default());
-    assert_eq!(world.read(cold)[0].1, Some(message(1)), "it is there as soon as the disk is");
+    assert_eq!(world.read(cold)[0].1, Some(message(1)), "readable again once the disk works");
 }

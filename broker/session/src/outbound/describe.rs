@@ -1,4 +1,4 @@
-//! A window as the changes that lead to it.
+//! Describes a window as the changes that lead to it.
 
 use tautwire_protocol::PacketId;
 
@@ -6,8 +6,8 @@ use super::{Outbound, Slot};
 use crate::change::Change;
 
 impl Outbound {
-    /// Tells the changes that lead to the window, in the order of sending, where `next` would be the next identifier before them.
-    /// Gives what it is behind them.
+    /// Passes the changes that lead to the window to the visitor, in the order of sending; `next` is the next identifier before them.
+    /// Returns the next identifier after them.
     pub(crate) fn describe_window(
         &self,
         mut next: Option<PacketId>,
@@ -30,7 +30,7 @@ impl Outbound {
         next
     }
 
-    /// Identifiers go on with `id`. What is in the window is older, and set aside.
+    /// Continues the identifiers at `id`. The messages in the window are older and become stragglers.
     pub(crate) fn set_next_packet_id(&mut self, id: PacketId) {
         while !self.window.is_empty() {
             self.set_front_aside();
@@ -39,7 +39,7 @@ impl Outbound {
         self.weigh();
     }
 
-    /// PUBREL has been sent for the next identifier.
+    /// Records that PUBREL was sent for the next identifier.
     pub(crate) fn add_awaiting_pubcomp(&mut self, id: PacketId) {
         debug_assert_eq!(self.next_packet_id(), Some(id));
         let Some(at) = self.next_free() else { return };
