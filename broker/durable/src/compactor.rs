@@ -60,13 +60,13 @@ impl Compactor {
     /// # Errors
     /// The thread cannot be started.
     pub fn start<D: Disk>(
-        compacted: CompactionTarget<D>,
+        target: CompactionTarget<D>,
         new_epoch: impl Fn() -> Epoch + Send + 'static,
         now_ms: impl Fn() -> u64 + Send + 'static,
     ) -> std::io::Result<Compactor> {
         let stop = Arc::new(StopSignal::default());
         let mut work = Work {
-            compacted,
+            target,
             new_epoch,
             now_ms,
             stop: stop.clone(),
@@ -111,7 +111,7 @@ impl StopSignal {
 }
 
 struct Work<D, E, N> {
-    compacted: CompactionTarget<D>,
+    target: CompactionTarget<D>,
     new_epoch: E,
     now_ms: N,
     stop: Arc<StopSignal>,
@@ -167,22 +167,22 @@ impl<D: Disk, E: Fn() -> Epoch, N: Fn() -> u64> Work<D, E, N> {
                 self.checks_to_skip -= 1;
                 continue;
             }
-            let writer = &self.compacted.writer;
+            let writer = &self.target.writer;
             if !(is_due(writer) || self.can_free_space()) || writer.failure().is_some() {
                 continue;
             }
             self.last_attempt = writer.durable();
             let began = Instant::now();
-            let compacted = self.compact(self.last_attempt);
-            let looks_taken = began.elapsed().as_millis() / CHECK_INTERVAL.as_millis();
-            let writer = &self.compacted.writer;
+            let result = self.compact(self.last_attempt);
+            let checks_taken = began.elapsed().as_millis() / CHECK_INTERVAL.as_millis();
+            let writer = &self.target.writer;
             self.idle_factor = idle_factor_after(self.idle_factor, !writer.is_full() && !is_near_limit(writer));
             self.idle_checks =
-                u32::try_from(looks_taken).unwrap_or(u32::MAX).saturating_add(1).saturating_mul(self.idle_factor);
-            (self.compacted.freed)();
-            if let Err(error) = compacted {
+                u32::try_from(checks_taken).unwrap_or(u32::MAX).saturating_add(1).saturating_mul(self.idle_factor);
+            (self.target.freed)();
+            if let Err(error) = result {
                 log::warn!("cannot make a snapshot of the journal, which keeps growing: {error}");
-                self.compacted.writer.count_snapshot_failure();
+                self.target.writer.count_snapshot_failure();
                 self.checks_to_skip = FAILURE_BACKOFF_CHECKS;
             }
         }
@@ -190,14 +190,14 @@ impl<D: Disk, E: Fn() -> Epoch, N: Fn() -> u64> Work<D, E, N> {
 
     /// Whether the log is full and has changed since the last attempt. Even a few bytes may obsolete everything a snapshot holds.
     fn can_free_space(&self) -> bool {
-        let writer = &self.compacted.writer;
+        let writer = &self.target.writer;
         self.idle_checks == 0 && writer.is_full() && writer.durable() > self.last_attempt
     }
 
     /// Yields the processor, so that a shard on the same processor does not wait for a time slice of milliseconds. Once the log has reached
     /// one and a half times the due size, the thread no longer yields.
     fn run_at_low_priority(&self) {
-        let writer = &self.compacted.writer;
+        let writer = &self.target.writer;
         if writer.held_bytes() < due_bytes(writer.snapshot_bytes()) / 2 * 3 {
             thread::yield_now();
         }
@@ -205,12 +205,12 @@ impl<D: Disk, E: Fn() -> Epoch, N: Fn() -> u64> Work<D, E, N> {
 
     /// Makes a snapshot of the durable log, and releases the segments that it covers.
     fn compact(&self, until: Position) -> Result<(), CompactError> {
-        let CompactionTarget { disk, log, writer, .. } = &self.compacted;
+        let CompactionTarget { disk, log, writer, .. } = &self.target;
         let should_continue = || {
             self.run_at_low_priority();
             !self.stop.is_stopped()
         };
-        let mut store = (self.compacted.new_store)().map_err(CompactError::Store)?;
+        let mut store = (self.target.new_store)().map_err(CompactError::Store)?;
         let head = SnapshotHead { log: *log, epoch: (self.new_epoch)(), covered: until, now_ms: (self.now_ms)() };
         let made = compact(disk, head, &mut *store, should_continue)?;
         if let Some(snapshot_bytes) = made {

@@ -6,7 +6,7 @@ use std::ops::Range;
 use tautwire_journal::record::{Record, Records};
 use tautwire_journal::{Disk, DurableFrames, LogError, Position, Reader, SnapshotCandidates, SnapshotReader, Step};
 use tautwire_message::{MessageId, MessageRef};
-use tautwire_session::{LATE_CHANGES_MAX, Record as Kept, RetainedChange};
+use tautwire_session::{LATE_CHANGES_MAX, Record as SessionRecord, RetainedChange};
 
 use crate::compactor::CompactError;
 use crate::inspection::read_snapshot;
@@ -90,7 +90,7 @@ fn rebuild<D: Disk>(
         }
     }
     let replay = recovery.finish();
-    Ok(write_snapshot(&replay, disk, head, |cold| store.read(cold), should_continue)?)
+    Ok(write_snapshot(&replay, disk, head, |spilled| store.read(spilled), should_continue)?)
 }
 
 fn merge<D: Disk>(
@@ -117,7 +117,7 @@ fn merge<D: Disk>(
     let Merging { recovery, mut snapshot, .. } = merging;
     let replay = recovery.finish();
     let added =
-        merged.and_then(|is_all| Ok(is_all && snapshot.add_all(&replay, |cold| store.read(cold), should_continue)?));
+        merged.and_then(|is_all| Ok(is_all && snapshot.add_all(&replay, |spilled| store.read(spilled), should_continue)?));
     snapshot.end(added)
 }
 
@@ -243,7 +243,7 @@ impl<D: Disk> Merging<'_, D> {
                         && !is(Mutant::MergeForgetsCleared)
                     {
                         let change = &RetainedChange::Cleared(topic.into());
-                        self.snapshot.add(&Kept::Retained { sequence, change })?;
+                        self.snapshot.add(&SessionRecord::Retained { sequence, change })?;
                     }
                 }
                 record => self.apply_other(&record, &mut messages)?,
@@ -304,7 +304,7 @@ mod tests {
         let (one, other) = (message(1, "one"), message(2, "other"));
         let mut frame = FrameWriter::default();
         for (sequence, message) in [(1, &one), (2, &other), (3, &one)] {
-            frame.add(&Kept::Retained { sequence, change: &RetainedChange::Set(message.clone()) });
+            frame.add(&SessionRecord::Retained { sequence, change: &RetainedChange::Set(message.clone()) });
         }
         let body = frame.take(Vec::new());
         let messages = Records::new(&body).filter(|record| matches!(record, Ok(Record::Message(_)))).count();

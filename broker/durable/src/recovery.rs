@@ -9,7 +9,7 @@ use tautwire_journal::record::{PendingRecord, Record, RecordError, Records};
 use tautwire_memory::MemoryLedger;
 use tautwire_message::{Body, Message, MessageId};
 use tautwire_session::{
-    Change, PendingMessage, Receivers, Record as Kept, Replay, ReplayError, RetainedChange, SessionNumber, ShardNumber,
+    Change, PendingMessage, Receivers, Record as SessionRecord, Replay, ReplayError, RetainedChange, SessionNumber, ShardNumber,
     ShardPlacement, StoredWill, SubscriptionIds, SubscriptionRecord,
 };
 
@@ -206,7 +206,7 @@ impl<'s> Recovery<'s> {
 
     /// Returns the number of messages that later records may name.
     #[cfg(test)]
-    pub(crate) fn kept_by_id(&self) -> usize {
+    pub(crate) fn message_count(&self) -> usize {
         self.messages.len()
     }
 
@@ -228,24 +228,24 @@ impl<'s> Recovery<'s> {
     pub(crate) fn record(&mut self, record: &Record<'_>) -> Result<(), RecoveryError> {
         match *record {
             Record::Message(message) => {
-                self.messages.entry(message.id).or_insert_with(|| kept(&message, self.ledger.as_ref()).into());
+                self.messages.entry(message.id).or_insert_with(|| to_message(&message, self.ledger.as_ref()).into());
             }
             Record::Opened { session, at_ms, client_id } => {
                 self.last_ms = self.last_ms.max(at_ms);
-                self.replay.apply(&Kept::Opened { session: number(session), client_id, at_ms })?;
+                self.replay.apply(&SessionRecord::Opened { session: number(session), client_id, at_ms })?;
             }
-            Record::Ended { session } => self.replay.apply(&Kept::Ended(number(session)))?,
+            Record::Ended { session } => self.replay.apply(&SessionRecord::Ended(number(session)))?,
             Record::Connected { session, at_ms } => {
                 self.last_ms = self.last_ms.max(at_ms);
-                self.replay.apply(&Kept::Returned { session: number(session), at_ms })?;
+                self.replay.apply(&SessionRecord::Returned { session: number(session), at_ms })?;
             }
             Record::Disconnected { session, at_ms } => {
                 self.last_ms = self.last_ms.max(at_ms);
-                self.replay.apply(&Kept::Left { session: number(session), at_ms })?;
+                self.replay.apply(&SessionRecord::Left { session: number(session), at_ms })?;
             }
             Record::ExpiryInterval { session, seconds } => self.change(session, &Change::ExpiryInterval(seconds))?,
             Record::Will { session, delay_s, message_expiry_s, message } => {
-                let message = kept(&message, self.ledger.as_ref());
+                let message = to_message(&message, self.ledger.as_ref());
                 let will = StoredWill { message, delay_s, message_expiry_s };
                 self.change(session, &Change::Will(Some(Box::new(will))))?;
             }
@@ -265,11 +265,11 @@ impl<'s> Recovery<'s> {
             Record::Started { session, packet_id, delivery } => {
                 let change = Change::Started(self.pending(&delivery)?);
                 let (session, packet_id) = (number(session), Some(packet_id));
-                self.replay.apply(&Kept::Changed { session, change: &change, packet_id })?;
+                self.replay.apply(&SessionRecord::Changed { session, change: &change, packet_id })?;
             }
             Record::StartedQueued { session, packet_id } => {
                 let (session, packet_id) = (number(session), Some(packet_id));
-                self.replay.apply(&Kept::Changed { session, change: &Change::StartedQueued, packet_id })?;
+                self.replay.apply(&SessionRecord::Changed { session, change: &Change::StartedQueued, packet_id })?;
             }
             Record::Received { session, packet_id } => self.change(session, &Change::Received(packet_id))?,
             Record::Completed { session, packet_id } => self.change(session, &Change::Completed(packet_id))?,
@@ -279,10 +279,10 @@ impl<'s> Recovery<'s> {
             Record::NextPacketId { session, packet_id } => self.change(session, &Change::NextPacketId(packet_id))?,
             Record::AwaitingPubComp { session, packet_id } => {
                 let (session, change) = (number(session), Change::AwaitingPubComp(packet_id));
-                self.replay.apply(&Kept::Changed { session, change: &change, packet_id: Some(packet_id) })?;
+                self.replay.apply(&SessionRecord::Changed { session, change: &change, packet_id: Some(packet_id) })?;
             }
             Record::Counted { last_session, last_sequence } => {
-                self.replay.apply(&Kept::Counted { last_session: SessionNumber(last_session), last_sequence })?;
+                self.replay.apply(&SessionRecord::Counted { last_session: SessionNumber(last_session), last_sequence })?;
             }
             Record::RetainedSet { sequence, message } => {
                 // The topic is needed, so the message must be in memory.
@@ -294,15 +294,15 @@ impl<'s> Recovery<'s> {
                 };
                 self.retained.push(message.id());
                 let change = RetainedChange::Set(message.clone());
-                self.replay.apply(&Kept::Retained { sequence, change: &change })?;
+                self.replay.apply(&SessionRecord::Retained { sequence, change: &change })?;
                 self.spill_queue.add_retained(&message, &self.replay);
             }
             Record::RetainedCleared { sequence, topic } => {
                 let change = RetainedChange::Cleared(topic.into());
-                self.replay.apply(&Kept::Retained { sequence, change: &change })?;
+                self.replay.apply(&SessionRecord::Retained { sequence, change: &change })?;
             }
             Record::RunStarted { shards, seed } => {
-                self.replay.apply(&Kept::RunStarted(ShardPlacement { shards, seed }))?
+                self.replay.apply(&SessionRecord::RunStarted(ShardPlacement { shards, seed }))?
             }
             Record::Forwarded { from, to, sequence, message, member } => {
                 let message = match self.message(message)? {
@@ -314,23 +314,23 @@ impl<'s> Recovery<'s> {
                 let receivers = member
                     .map_or(Receivers::Subscribers, |member| Receivers::Member(number(member.session), member.share));
                 let (from, to, message) = (shard(from), shard(to), &message);
-                self.replay.apply(&Kept::Forwarded { from, to, sequence, message, receivers })?;
+                self.replay.apply(&SessionRecord::Forwarded { from, to, sequence, message, receivers })?;
             }
             Record::ForwardAccepted { from, to, sequence } => {
-                self.replay.apply(&Kept::ForwardAccepted { from: shard(from), to: shard(to), sequence })?;
+                self.replay.apply(&SessionRecord::ForwardAccepted { from: shard(from), to: shard(to), sequence })?;
             }
         }
         Ok(())
     }
 
     fn change(&mut self, session: SessionId, change: &Change) -> Result<(), ReplayError> {
-        self.replay.apply(&Kept::Changed { session: number(session), change, packet_id: None })
+        self.replay.apply(&SessionRecord::Changed { session: number(session), change, packet_id: None })
     }
 
     fn message(&self, id: MessageId) -> Result<Body, RecoveryError> {
-        let handed = || self.replay.forwarded_message(id).map(|message| message.clone().into());
+        let forwarded = || self.replay.forwarded_message(id).map(|message| message.clone().into());
         let retained = || self.replay.retained().find(|body| body.id() == id).cloned();
-        self.messages.get(&id).cloned().or_else(handed).or_else(retained).ok_or(RecoveryError::MessageMissing(id))
+        self.messages.get(&id).cloned().or_else(forwarded).or_else(retained).ok_or(RecoveryError::MessageMissing(id))
     }
 
     fn pending(&mut self, delivery: &PendingRecord<'_>) -> Result<PendingMessage, RecoveryError> {
@@ -348,7 +348,7 @@ impl<'s> Recovery<'s> {
     }
 }
 
-fn kept(message: &tautwire_message::MessageRef<'_>, ledger: Option<&Arc<MemoryLedger>>) -> Message {
+fn to_message(message: &tautwire_message::MessageRef<'_>, ledger: Option<&Arc<MemoryLedger>>) -> Message {
     match ledger {
         Some(ledger) => message.to_message_in(ledger),
         None => message.to_message(),

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, HashMap};
 use tautwire_journal::SessionId;
 use tautwire_journal::record::{Record, RecordError};
 use tautwire_protocol::PacketId;
-use tautwire_session::{Change, Record as Kept, ReplayError, ReplayedSession, Session, SessionNumber};
+use tautwire_session::{Change, Record as SessionRecord, ReplayError, ReplayedSession, Session, SessionNumber};
 
 use crate::recovery::{Recovery, RecoveryError};
 
@@ -73,7 +73,7 @@ impl Recovery<'_> {
             self.replace(SessionNumber(session.get()), client_id);
         }
         if let Err(error) = self.record(&record) {
-            self.settle(&record, &error);
+            self.handle_error(&record, &error);
         }
     }
 
@@ -89,22 +89,22 @@ impl Recovery<'_> {
             if self.replay.session_of(older).is_some_and(|found| Some(older) == taken || is_lost(found)) {
                 let error = RecoveryError::Replay(ReplayError::DuplicateSession(older));
                 self.skip(Some(older), &error, |skipped| &mut skipped.replaced);
-                let _ = self.replay.apply(&Kept::Ended(older));
+                let _ = self.replay.apply(&SessionRecord::Ended(older));
             }
         }
     }
 
-    fn settle(&mut self, record: &Record<'_>, error: &RecoveryError) {
+    fn handle_error(&mut self, record: &Record<'_>, error: &RecoveryError) {
         let session = record.session().map(number);
         match error {
             RecoveryError::Replay(ReplayError::UnknownSession(session)) => {
                 // Reserve its number, so that it is not assigned again.
-                let _ = self.replay.apply(&Kept::Counted { last_session: *session, last_sequence: 0 });
+                let _ = self.replay.apply(&SessionRecord::Counted { last_session: *session, last_sequence: 0 });
                 self.skip(Some(*session), error, |skipped| &mut skipped.unknown_session);
             }
             RecoveryError::Replay(ReplayError::PacketIdMismatch(session)) => {
                 self.skip(Some(*session), error, |skipped| &mut skipped.mismatched_packet_id);
-                self.go_on_with(*session, record);
+                self.continue_with(*session, record);
             }
             RecoveryError::Replay(ReplayError::DuplicateSession(session)) => {
                 self.skip(Some(*session), error, |skipped| &mut skipped.replaced);
@@ -116,10 +116,10 @@ impl Recovery<'_> {
 
     /// Continues the identifiers as the record implies. The identifier was free when it was assigned, so its previous use was complete; the
     /// record of that is lost.
-    fn go_on_with(&mut self, session: SessionNumber, record: &Record<'_>) {
+    fn continue_with(&mut self, session: SessionNumber, record: &Record<'_>) {
         let Some(id) = packet_id(record) else { return };
         for change in [Change::Completed(id), Change::NextPacketId(id)] {
-            let _ = self.replay.apply(&Kept::Changed { session, change: &change, packet_id: None });
+            let _ = self.replay.apply(&SessionRecord::Changed { session, change: &change, packet_id: None });
         }
         if let Err(error) = self.record(record) {
             self.skip(Some(session), &error, |skipped| &mut skipped.message_missing);

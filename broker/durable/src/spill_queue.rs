@@ -20,7 +20,7 @@ pub trait SpillStore {
     fn write(&mut self, messages: &[Message]) -> Vec<Option<Spilled>>;
 
     /// Reads a message. Returns `None` on failure.
-    fn read(&mut self, cold: &Spilled) -> Option<Message>;
+    fn read(&mut self, spilled: &Spilled) -> Option<Message>;
 
     /// Whether so much memory is used that messages should be spilled.
     fn should_spill(&self) -> bool;
@@ -81,8 +81,8 @@ impl<'s> SpillQueue<'s> {
         SpillQueue { store: Some(store), ..SpillQueue::default() }
     }
 
-    pub(crate) fn read(&mut self, cold: &Spilled) -> Option<Message> {
-        self.store.as_mut()?.read(cold)
+    pub(crate) fn read(&mut self, spilled: &Spilled) -> Option<Message> {
+        self.store.as_mut()?.read(spilled)
     }
 
     /// Reports the memory in use besides messages, plus that of this queue.
@@ -142,15 +142,15 @@ impl<'s> SpillQueue<'s> {
         let Some(store) = &mut self.store else { return };
         let written = store.write(&self.batch);
         for (at, holder) in self.holders.drain(..) {
-            let Some(Some(cold)) = written.get(at) else { continue };
+            let Some(Some(spilled)) = written.get(at) else { continue };
             match holder {
-                SpillHolder::Queue(session, number) => replay.spill_queued(session, number, cold),
-                SpillHolder::Retained(place) => replay.spill_retained(place, cold),
+                SpillHolder::Queue(session, number) => replay.spill_queued(session, number, spilled),
+                SpillHolder::Retained(place) => replay.spill_retained(place, spilled),
             }
         }
-        for (message, cold) in self.batch.drain(..).zip(written) {
-            if let Some(cold) = cold {
-                found(message.id(), &cold);
+        for (message, spilled) in self.batch.drain(..).zip(written) {
+            if let Some(spilled) = spilled {
+                found(message.id(), &spilled);
             }
         }
         self.by_id.clear();
@@ -176,15 +176,15 @@ mod tests {
 
     impl SpillStore for TestSlots {
         fn write(&mut self, messages: &[Message]) -> Vec<Option<Spilled>> {
-            let shelf = Arc::new(SpillAccount::new(Arc::default(), Arc::default()));
+            let account = Arc::new(SpillAccount::new(Arc::default(), Arc::default()));
             let first = self.messages.len();
             self.messages.extend_from_slice(messages);
-            let cold = |(at, message)| Some(Spilled::new(message, SpillSlot((first + at) as u32), &shelf));
-            messages.iter().enumerate().map(cold).collect()
+            let spilled = |(at, message)| Some(Spilled::new(message, SpillSlot((first + at) as u32), &account));
+            messages.iter().enumerate().map(spilled).collect()
         }
 
-        fn read(&mut self, cold: &Spilled) -> Option<Message> {
-            self.messages.get(cold.slot().0 as usize).cloned().filter(|_| !self.loses)
+        fn read(&mut self, spilled: &Spilled) -> Option<Message> {
+            self.messages.get(spilled.slot().0 as usize).cloned().filter(|_| !self.loses)
         }
 
         fn should_spill(&self) -> bool {
@@ -252,21 +252,21 @@ mod tests {
     #[test]
     fn spilling_during_recovery_does_not_change_the_state() {
         let mut plain = Recovery::new(None);
-        let mut shelves = TestSlots::default();
-        let mut spill_queue = Recovery::new(None).spill_into(&mut shelves);
+        let mut slots = TestSlots::default();
+        let mut spill_queue = Recovery::new(None).spill_into(&mut slots);
         for body in frames() {
             plain.frame(&body).expect("it is whole");
             spill_queue.frame(&body).expect("it is whole");
         }
-        let (plain, cold) = (plain.finish(), spill_queue.finish());
-        assert!(shelves.messages.len() >= 30, "{} have left", shelves.messages.len());
-        assert_eq!(described(&plain, |_| None), described(&cold, |cold| shelves.read(cold)));
+        let (plain, spilled) = (plain.finish(), spill_queue.finish());
+        assert!(slots.messages.len() >= 30, "{} have left", slots.messages.len());
+        assert_eq!(described(&plain, |_| None), described(&spilled, |spilled| slots.read(spilled)));
         let outbound = |replay: Replay| {
             let ReplayedState { sessions, retained, .. } = replay.finish();
             let memory = sessions.iter().map(|replayed| replayed.session.memory_bytes()).sum::<usize>();
             (memory, retained.iter().filter(|(_, _, body)| body.spilled().is_some()).count())
         };
-        let (memory_bytes, retained) = outbound(cold);
+        let (memory_bytes, retained) = outbound(spilled);
         assert!(memory_bytes < 2_000_000 && retained == 2, "{memory_bytes} bytes, {retained} retained");
         assert!(outbound(plain).0 > 40 * 200_000);
     }
@@ -292,17 +292,17 @@ mod tests {
         );
         let mut log = Recovery::new(None);
         log.snapshot_frame(&first).expect("it is whole");
-        assert_eq!(log.kept_by_id(), 0, "nothing is kept for what is retained");
+        assert_eq!(log.message_count(), 0, "nothing is kept for what is retained");
     }
 
     #[test]
     fn a_state_whose_messages_cannot_be_read_is_not_described() {
-        let mut shelves = TestSlots::default();
-        let mut recovery = Recovery::new(None).spill_into(&mut shelves);
+        let mut slots = TestSlots::default();
+        let mut recovery = Recovery::new(None).spill_into(&mut slots);
         frames().iter().for_each(|body| recovery.frame(body).expect("it is whole"));
         let replay = recovery.finish();
-        shelves.loses = true;
-        let error = described(&replay, |cold| shelves.read(cold)).expect_err("nothing can be read");
+        slots.loses = true;
+        let error = described(&replay, |spilled| slots.read(spilled)).expect_err("nothing can be read");
         assert!(error.contains("cannot be read from the folder for cold messages"), "{error}");
     }
 }

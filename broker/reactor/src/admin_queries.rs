@@ -1,4 +1,4 @@
-//! Asking shards what they know, from outside their threads.
+//! Sends admin queries to the shards from other threads.
 
 use std::fmt;
 use std::sync::Arc;
@@ -9,22 +9,22 @@ use tautwire_engine::{AdminQuery, Reply};
 
 use crate::inbox::{Command, CommandError, Inbox};
 
-/// Why there is no answer.
+/// Why a query got no answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum QueryError {
-    /// A thread is behind, or too many ask at once. It may be tried again.
+    /// A thread is overloaded, or there are too many queries. The caller may retry.
     Busy,
-    /// The broker stops or has stopped.
+    /// The broker is stopping or has stopped.
     Stopping,
-    /// No answer came in time.
+    /// The deadline has passed.
     Timeout,
 }
 
 impl fmt::Display for QueryError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            QueryError::Busy => "the threads of the broker are behind; try again",
-            QueryError::Stopping => "the broker stops",
+            QueryError::Busy => "the broker is overloaded; try again",
+            QueryError::Stopping => "the broker is stopping",
             QueryError::Timeout => "the broker did not answer in time",
         })
     }
@@ -42,16 +42,16 @@ impl From<CommandError> for QueryError {
     }
 }
 
-/// How often an asker is looked for whose answer takes long.
+/// How often the client of a slow query is checked.
 const CLIENT_CHECK_INTERVAL: Duration = Duration::from_millis(100);
 
-/// Somebody who asks, and may go away.
+/// The client that waits for an answer, and may disconnect.
 pub trait QueryClient {
-    /// Whether the answer is still of use. Asked on the thread that waits for it, some times in a second.
+    /// Whether the answer is still needed. Called a few times per second on the thread that waits for it.
     fn is_there(&self) -> bool;
 }
 
-/// How long an answer is waited for, and for whom.
+/// How long to wait for an answer, and for which client.
 #[derive(Clone, Copy)]
 pub struct QueryDeadline<'a> {
     deadline: Instant,
@@ -59,7 +59,7 @@ pub struct QueryDeadline<'a> {
 }
 
 impl<'a> QueryDeadline<'a> {
-    /// As long as `client` is there, and at most until `deadline`.
+    /// Waits while `client` is connected, and at most until `deadline`.
     pub fn of(client: &'a dyn QueryClient, deadline: Instant) -> QueryDeadline<'a> {
         QueryDeadline { deadline, client: Some(client) }
     }
@@ -81,7 +81,7 @@ impl fmt::Debug for QueryDeadline<'_> {
     }
 }
 
-/// Asks one shard.
+/// Queries one shard.
 pub(crate) fn ask<T: Send + 'static>(
     inbox: &Inbox,
     survey: impl FnOnce(Reply<T>) -> AdminQuery,
@@ -90,7 +90,7 @@ pub(crate) fn ask<T: Send + 'static>(
     post(inbox, survey)?.receive(patience)
 }
 
-/// Asks all shards at once.
+/// Queries all shards at once.
 pub(crate) fn ask_all<T: Send + 'static>(
     inboxes: &[Arc<Inbox>],
     survey: impl Fn(Reply<T>) -> AdminQuery,
@@ -100,7 +100,7 @@ pub(crate) fn ask_all<T: Send + 'static>(
     answers.into_iter().map(|answer| answer.receive(patience)).collect()
 }
 
-/// A survey under way. Whoever drops it ends it.
+/// A query in progress. Dropping it cancels the query.
 struct PendingQuery<T> {
     answer: Receiver<T>,
     _asker: Arc<()>,
@@ -112,7 +112,7 @@ fn post<T: Send + 'static>(
 ) -> Result<PendingQuery<T>, QueryError> {
     let (sender, answer) = sync_channel(1);
     let client = Arc::new(());
-    // Whoever has given up does not listen any more.
+    // If the caller has given up, the receiver is gone.
     let reply = Reply::to(&client, move |found| _ = sender.try_send(found));
     inbox.send(Command::AdminQuery(survey(reply)))?;
     Ok(PendingQuery { answer, _asker: client })
@@ -162,7 +162,7 @@ mod tests {
         let began = Instant::now();
         let patience = QueryDeadline::of(&client, began + Duration::from_secs(3_600));
         assert_eq!(answer.receive(patience), Err(QueryError::Timeout));
-        assert_eq!(client.0.get(), 0, "it was looked for twice");
+        assert_eq!(client.0.get(), 0, "the client was checked twice");
         drop(sender);
     }
 

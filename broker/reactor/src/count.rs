@@ -1,6 +1,6 @@
-//! Counts in messages.
+//! Formats counts for messages.
 
-/// A count with what is counted: `1 session`, `2 sessions`. `singular` takes an `s` in the plural.
+/// Formats a count with its noun: `1 session`, `2 sessions`. The plural of `singular` adds an `s`.
 pub fn counted(count: impl TryInto<u64>, singular: &str) -> String {
     let count = count.try_into().unwrap_or(u64::MAX);
     format!("{count} {singular}{}", if count == 1 { "" } else { "s" })

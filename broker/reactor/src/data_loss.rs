@@ -1,4 +1,4 @@
-//! What is lost of a data directory that is opened in spite of damage: told in the log, once.
+//! Logs what was lost in a data directory that is opened despite damage.
 
 use std::path::Path;
 
@@ -6,7 +6,7 @@ use tautwire_durable::{SkippedRecords, SnapshotInfo};
 use tautwire_journal::{Damage, PossiblyAffected, SessionId};
 use tautwire_session::{Replay, SessionNumber};
 
-/// Tells all that is lost; says whether anything is. `state`: what is left.
+/// Logs all losses. Returns whether there are any. `state` is the restored state.
 pub(crate) fn log_losses(
     path: &Path,
     snapshot: &SnapshotInfo,
@@ -19,7 +19,7 @@ pub(crate) fn log_losses(
         log::error!("data directory {path}: {name} is damaged");
     }
     for range in &snapshot.lost {
-        log::error!("data directory {path}: lost of the snapshot: bytes {} to {}", range.start, range.end);
+        log::error!("data directory {path}: lost bytes of the snapshot: {} to {}", range.start, range.end);
     }
     for damage in damage {
         log::error!("data directory {path}: lost: {damage}{}", possibly_affected(&damage.possibly_affected, state));
@@ -41,7 +41,7 @@ pub(crate) fn log_losses(
     !snapshot.damaged.is_empty() || !damage.is_empty() || skipped_records.is_some()
 }
 
-/// Sessions and topics that damaged bytes name.
+/// Lists the sessions and topics that damaged bytes name.
 pub(crate) fn possibly_affected(possibly_affected: &PossiblyAffected, state: &Replay) -> String {
     let mut text = String::new();
     if !possibly_affected.sessions.is_empty() {

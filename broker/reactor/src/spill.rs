@@ -1,4 +1,4 @@
-//! Messages that leave memory: the store in the data directory, before there are threads and after.
+//! The spill store in the data directory, during recovery and at runtime.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -13,31 +13,31 @@ use tautwire_session::Journal;
 
 use crate::waker::Waker;
 
-/// The folder within the data directory.
+/// The spill directory within the data directory.
 const FOLDER: &str = "cold";
 
-/// Removes the folder if it is empty.
+/// Removes the spill directory if it is empty.
 pub(crate) fn remove_folder(data: &Path) {
-    // One that is not there, or that holds something, stays as it is.
+    // A directory that does not exist or is not empty is left alone.
     let _ = std::fs::remove_dir(data.join(FOLDER));
 }
 
-/// The store while the log is read.
+/// The spill store during recovery.
 pub(crate) struct RecoverySpill {
     store: Store<Folder>,
     freed: Arc<FreedSlots>,
     shelf: Arc<SpillAccount>,
     memory: Arc<Memory>,
-    /// Sessions and topics, until shards have them.
+    /// Memory of sessions and topics, until shards own them.
     detached: DetachedMemory,
     loaded_max_bytes: u64,
 }
 
 impl RecoverySpill {
-    /// Empties the folder.
+    /// Opens the store and empties its directory.
     ///
     /// # Errors
-    /// Those of the disk.
+    /// Disk errors.
     pub(crate) fn open(data: &Path, shared: &Shared) -> io::Result<RecoverySpill> {
         let folder = Folder::emptied(&data.join(FOLDER))?;
         let freed = Arc::new(FreedSlots::default());
@@ -52,7 +52,7 @@ impl RecoverySpill {
         })
     }
 
-    /// Starts the thread that reads and writes from now on, and connects the shards with it.
+    /// Starts the thread of the store, and connects the shards to it.
     ///
     /// # Errors
     /// The thread cannot be started.
@@ -107,27 +107,27 @@ fn read(store: &mut Store<Folder>, cold: &Spilled) -> Option<Message> {
     Some(cold.read(bytes.get(range)?)?.to_message())
 }
 
-/// The folder within the data directory for the messages of a snapshot that is being made.
+/// The spill directory within the data directory for a snapshot in progress.
 const SNAPSHOT_SPILL_FOLDER: &str = "cold-snapshot";
-/// With so much of a snapshot in memory, more leaves it.
+/// With more of a snapshot in memory than this, messages are spilled.
 const SNAPSHOT_LOADED_MAX_BYTES: u64 = 32 << 20;
 
-/// The store for the messages of one snapshot, on the thread that makes it.
+/// The spill store of one snapshot, on the thread that makes it.
 pub(crate) struct SnapshotSpill {
     store: Store<Folder>,
     freed: Arc<FreedSlots>,
     shelf: Arc<SpillAccount>,
     ledger: Arc<MemoryLedger>,
-    /// All of it.
+    /// All memory of the snapshot.
     detached: DetachedMemory,
     path: PathBuf,
 }
 
 impl SnapshotSpill {
-    /// Empties the folder. What is in memory for the snapshot is entered in `account`, which nobody else enters in.
+    /// Opens the store and empties its directory. Memory of the snapshot is charged to `account`, which has no other user.
     ///
     /// # Errors
-    /// Those of the disk.
+    /// Disk errors.
     pub(crate) fn open(data: &Path, limit_bytes: u64, account: &Arc<DetachedLedger>) -> io::Result<SnapshotSpill> {
         let path = data.join(SNAPSHOT_SPILL_FOLDER);
         let folder = Folder::emptied(&path)?;
@@ -140,7 +140,7 @@ impl SnapshotSpill {
 
 impl Drop for SnapshotSpill {
     fn drop(&mut self) {
-        // What is left is emptied by the next one.
+        // The next snapshot removes what remains.
         let _ = std::fs::remove_dir_all(&self.path);
     }
 }
@@ -185,7 +185,7 @@ impl SpillStore for RecoverySpill {
     }
 }
 
-/// What no shard holds, as it stands in the account until this is dropped. Nobody else enters there meanwhile.
+/// Memory that no shard owns, charged until this is dropped. The ledger has no other user meanwhile.
 struct DetachedMemory {
     account: Arc<DetachedLedger>,
     bytes: usize,
@@ -208,7 +208,7 @@ impl Drop for DetachedMemory {
     }
 }
 
-/// The store's thread is the only one that writes these counters.
+/// Copies the store's statistics to the counters, which only the store's thread writes.
 fn report(stats: &Stats, counters: &Counters) {
     let set = |counter: &Counter, value: u64| counter.add(value.wrapping_sub(counter.get()));
     set(&counters.cold_messages, stats.messages);

@@ -215,10 +215,10 @@ impl Batch {
 
     /// Iterates over the entries in order.
     pub fn entries(&self) -> impl Iterator<Item = Entry<'_>> {
-        let (mut start, mut next_handed) = (0, self.first_forwarded);
+        let (mut start, mut next_forwarded) = (0, self.first_forwarded);
         self.entries.iter().map(move |item| {
-            let forwarded = item.is_forwarded.then_some(next_handed);
-            next_handed += u64::from(item.is_forwarded);
+            let forwarded = item.is_forwarded.then_some(next_forwarded);
+            next_forwarded += u64::from(item.is_forwarded);
             let content = match &item.content {
                 Content::Copied { end, generation } => {
                     let end = *end as usize;

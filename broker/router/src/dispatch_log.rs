@@ -51,10 +51,10 @@ struct Record {
 const MS_BITS: u32 = 56;
 
 impl DispatchLog {
-    pub(crate) fn record(&self, topic: &str, turn: Dispatch) {
+    pub(crate) fn record(&self, topic: &str, dispatch: Dispatch) {
         let ring = self.ring.get_or_init(Box::default);
         let record = &ring.records[ring.next.fetch_add(1, Ordering::Relaxed) % DISPATCHES_MAX];
-        let (place, shard_and_ms) = turn.to_words();
+        let (place, shard_and_ms) = dispatch.to_words();
         record.check.store(ring.hasher.hash_one(topic) ^ place ^ shard_and_ms, Ordering::Relaxed);
         record.place.store(place, Ordering::Relaxed);
         record.shard_and_ms.store(shard_and_ms, Ordering::Relaxed);
@@ -64,9 +64,9 @@ impl DispatchLog {
     pub(crate) fn for_topic(&self, topic: &str) -> Vec<Dispatch> {
         let Some(ring) = self.ring.get() else { return Vec::new() };
         let hash = ring.hasher.hash_one(topic);
-        let mut turns: Vec<Dispatch> = ring.records.iter().filter_map(|record| record.read(hash)).collect();
-        turns.sort_by_key(|turn| turn.at_ms);
-        turns
+        let mut log: Vec<Dispatch> = ring.records.iter().filter_map(|record| record.read(hash)).collect();
+        log.sort_by_key(|dispatch| dispatch.at_ms);
+        log
     }
 }
 
@@ -97,39 +97,39 @@ impl Dispatch {
 mod tests {
     use super::*;
 
-    fn turn(index: u32, at_ms: u64) -> Dispatch {
+    fn dispatch(index: u32, at_ms: u64) -> Dispatch {
         Dispatch { member: SessionKey { shard: ShardIndex(63), index, generation: u32::MAX - index }, at_ms }
     }
 
     #[test]
     fn the_last_ones_of_each_topic_are_told() {
-        let turns = DispatchLog::default();
-        assert!(turns.for_topic("a").is_empty());
+        let log = DispatchLog::default();
+        assert!(log.for_topic("a").is_empty());
         for at_ms in 1..=3 {
-            turns.record("a", turn(at_ms as u32, at_ms));
-            turns.record("b", turn(u32::MAX, at_ms));
+            log.record("a", dispatch(at_ms as u32, at_ms));
+            log.record("b", dispatch(u32::MAX, at_ms));
         }
-        assert_eq!(turns.for_topic("a"), [turn(1, 1), turn(2, 2), turn(3, 3)]);
-        assert_eq!(turns.for_topic("b"), [1, 2, 3].map(|at_ms| turn(u32::MAX, at_ms)));
-        assert!(turns.for_topic("c").is_empty());
+        assert_eq!(log.for_topic("a"), [dispatch(1, 1), dispatch(2, 2), dispatch(3, 3)]);
+        assert_eq!(log.for_topic("b"), [1, 2, 3].map(|at_ms| dispatch(u32::MAX, at_ms)));
+        assert!(log.for_topic("c").is_empty());
         for at_ms in 4..4 + DISPATCHES_MAX as u64 {
-            turns.record("c", turn(0, at_ms));
+            log.record("c", dispatch(0, at_ms));
         }
-        assert!(turns.for_topic("a").is_empty());
-        assert_eq!(turns.for_topic("c").len(), DISPATCHES_MAX);
+        assert!(log.for_topic("a").is_empty());
+        assert_eq!(log.for_topic("c").len(), DISPATCHES_MAX);
     }
 
     /// Two shards write one record at the same time, or a shard reads it while it is written.
     #[test]
     fn a_record_of_two_messages_is_not_told() {
-        let (one, other) = (turn(1, 1).to_words(), turn(2, 2).to_words());
+        let (one, other) = (dispatch(1, 1).to_words(), dispatch(2, 2).to_words());
         for words in [(one.0, other.1), (other.0, one.1), other] {
-            let turns = DispatchLog::default();
-            turns.record("a", turn(1, 1));
-            let record = &turns.ring.get().expect("it is there").records[0];
+            let log = DispatchLog::default();
+            log.record("a", dispatch(1, 1));
+            let record = &log.ring.get().expect("it is there").records[0];
             record.place.store(words.0, Ordering::Relaxed);
             record.shard_and_ms.store(words.1, Ordering::Relaxed);
-            assert!(turns.for_topic("a").is_empty(), "{words:?}");
+            assert!(log.for_topic("a").is_empty(), "{words:?}");
         }
     }
 }

@@ -48,8 +48,8 @@ pub struct Exchange {
     /// The number of groups in `shares`.
     share_count: AtomicUsize,
     retained_held_bytes: AtomicU64,
-    retained_kept_bytes: AtomicU64,
-    retained_hot_bytes: AtomicU64,
+    retained_message_bytes: AtomicU64,
+    retained_loaded_bytes: AtomicU64,
     retained_spilling_bytes: AtomicU64,
 }
 
@@ -81,8 +81,8 @@ impl Exchange {
             shares: RwLock::default(),
             share_count: AtomicUsize::new(0),
             retained_held_bytes: AtomicU64::new(0),
-            retained_kept_bytes: AtomicU64::new(0),
-            retained_hot_bytes: AtomicU64::new(0),
+            retained_message_bytes: AtomicU64::new(0),
+            retained_loaded_bytes: AtomicU64::new(0),
             retained_spilling_bytes: AtomicU64::new(0),
         }
     }
@@ -317,7 +317,7 @@ impl Exchange {
     pub fn update_retained_expiry(&self, message: Message) {
         let expiry = Expiry::of(&message.as_ref());
         let mut state = self.write();
-        let replaced = state.retained.renew(message, expiry);
+        let replaced = state.retained.update_expiry(message, expiry);
         self.release(state);
         drop(replaced);
     }
@@ -379,7 +379,7 @@ impl Exchange {
         for few in messages.chunks(SEARCH_STEPS as usize) {
             let mut state = self.write();
             let replaced: Vec<_> =
-                few.iter().filter_map(|(message, cold)| state.retained.spill(message, cold.clone())).collect();
+                few.iter().filter_map(|(message, spilled)| state.retained.spill(message, spilled.clone())).collect();
             self.release(state);
             drop(replaced);
         }
@@ -431,7 +431,7 @@ impl Exchange {
     /// Returns the bytes of retained messages that are in memory.
     #[inline]
     pub fn retained_loaded_bytes(&self) -> u64 {
-        self.retained_hot_bytes.load(Ordering::Relaxed)
+        self.retained_loaded_bytes.load(Ordering::Relaxed)
     }
 
     /// Like [`Exchange::retained_loaded_bytes`], without messages that shards are spilling.
@@ -467,7 +467,7 @@ impl Exchange {
     /// messages.
     #[inline]
     pub fn retained_message_bytes(&self) -> u64 {
-        self.retained_kept_bytes.load(Ordering::Relaxed)
+        self.retained_message_bytes.load(Ordering::Relaxed)
     }
 
     // Locks. A poisoned lock is harmless, because every change is a single call.
@@ -483,8 +483,8 @@ impl Exchange {
     /// Releases the lock after a change of the retained messages.
     fn release(&self, state: RwLockWriteGuard<'_, SharedState>) {
         self.retained_held_bytes.store(state.retained.held_bytes() as u64, Ordering::Relaxed);
-        self.retained_kept_bytes.store(state.retained.allocated_bytes() as u64, Ordering::Relaxed);
-        self.retained_hot_bytes.store(state.retained.loaded_bytes() as u64, Ordering::Relaxed);
+        self.retained_message_bytes.store(state.retained.allocated_bytes() as u64, Ordering::Relaxed);
+        self.retained_loaded_bytes.store(state.retained.loaded_bytes() as u64, Ordering::Relaxed);
     }
 
     fn read_shares(&self) -> RwLockReadGuard<'_, Shares> {

@@ -44,7 +44,7 @@ pub(crate) struct RetainedStore {
     /// The memory of all messages in bytes; of spilled ones, their records.
     allocated_bytes: usize,
     /// The bytes of messages in memory.
-    hot_bytes: usize,
+    loaded_bytes: usize,
     /// Messages that expire, by expiry time.
     expiring: BTreeSet<(u64, Box<str>)>,
     owners: RetainedOwners,
@@ -72,7 +72,7 @@ impl RetainedStore {
             counted_messages: 0,
             counted_bytes: 0,
             allocated_bytes: 0,
-            hot_bytes: 0,
+            loaded_bytes: 0,
             expiring: BTreeSet::new(),
             owners: RetainedOwners::default(),
         }
@@ -102,13 +102,13 @@ impl RetainedStore {
     ) -> Result<Option<Body>, RetainError> {
         let claim = claim.filter(|_| counts(topic));
         self.check_for(claim, topic, body.allocated_bytes())?;
-        Ok(self.put(topic, body, expiry, claim.map(|claim| claim.owner)))
+        Ok(self.replace(topic, body, expiry, claim.map(|claim| claim.owner)))
     }
 
     /// Retains a message regardless of the limits, and returns the replaced one.
     pub(crate) fn set_beyond_limits(&mut self, message: Message, expiry: Option<Expiry>) -> Option<Body> {
         let held = message.clone();
-        self.put(held.topic(), message.into(), expiry, None)
+        self.replace(held.topic(), message.into(), expiry, None)
     }
 
     /// Checks whether one more message of this size stays within the common limits and the quota of its owner.
@@ -120,7 +120,7 @@ impl RetainedStore {
     ) -> Result<(), RetainError> {
         self.check(topic, allocated_bytes)?;
         let claim = claim.filter(|_| counts(topic));
-        if claim.is_some_and(|claim| !self.admits(claim, topic, allocated_bytes)) {
+        if claim.is_some_and(|claim| !self.fits_quota(claim, topic, allocated_bytes)) {
             return Err(RetainError::Quota);
         }
         Ok(())
@@ -141,13 +141,13 @@ impl RetainedStore {
         if is_one_more || bytes > self.limits.bytes { Err(RetainError::Limit) } else { Ok(()) }
     }
 
-    fn put(&mut self, topic: &str, body: Body, expiry: Option<Expiry>, owner: Option<RetainedOwner>) -> Option<Body> {
+    fn replace(&mut self, topic: &str, body: Body, expiry: Option<Expiry>, owner: Option<RetainedOwner>) -> Option<Body> {
         if counts(topic) {
             self.counted_messages += 1;
             self.counted_bytes += body.allocated_bytes();
         }
         self.allocated_bytes += body.memory_bytes();
-        self.hot_bytes += body.loaded().map_or(0, Message::allocated_bytes);
+        self.loaded_bytes += body.loaded().map_or(0, Message::allocated_bytes);
         self.sequence += 1;
         if let Some(owner) = owner {
             self.owners.add(owner, body.allocated_bytes());
@@ -162,11 +162,11 @@ impl RetainedStore {
     }
 
     /// Updates the expiry of a retained message, which remains the same message for scans. Returns the object that is no longer held.
-    pub(crate) fn renew(&mut self, message: Message, expiry: Option<Expiry>) -> Option<Body> {
+    pub(crate) fn update_expiry(&mut self, message: Message, expiry: Option<Expiry>) -> Option<Body> {
         let held = message.clone();
         let sequence = self.tree.get(held.topic()).filter(|retained| retained.body.id() == held.id())?.sequence;
         let last = self.sequence;
-        let replaced = self.put(held.topic(), message.into(), expiry, None);
+        let replaced = self.replace(held.topic(), message.into(), expiry, None);
         self.sequence = last;
         if let Some(retained) = self.tree.get_mut(held.topic()) {
             retained.sequence = sequence;
@@ -175,7 +175,7 @@ impl RetainedStore {
     }
 
     /// Whether a message stays within the quota of its owner.
-    fn admits(&self, claim: &RetainedClaim, topic: &str, bytes: usize) -> bool {
+    fn fits_quota(&self, claim: &RetainedClaim, topic: &str, bytes: usize) -> bool {
         let replaced = self.tree.get(topic).filter(|replaced| replaced.owner == Some(claim.owner));
         self.owners.admit(claim, bytes, replaced.map(|replaced| replaced.body.allocated_bytes()))
     }
@@ -213,7 +213,7 @@ impl RetainedStore {
 
     /// Returns the bytes of messages in memory.
     pub(crate) fn loaded_bytes(&self) -> usize {
-        self.hot_bytes
+        self.loaded_bytes
     }
 
     /// Returns the approximate memory of all messages in bytes, including their nodes in the tree.
@@ -309,15 +309,15 @@ impl RetainedStore {
     }
 
     /// Replaces the message by its spilled form. Returns what its topic held, for the caller to drop.
-    pub(crate) fn spill(&mut self, message: &Message, cold: Spilled) -> Option<Body> {
+    pub(crate) fn spill(&mut self, message: &Message, spilled: Spilled) -> Option<Body> {
         let retained = self.tree.get_mut(message.topic())?;
-        if !matches!(&retained.body, Body::Loaded(held) if held.id() == cold.id()) {
+        if !matches!(&retained.body, Body::Loaded(held) if held.id() == spilled.id()) {
             return None;
         }
-        let cold = Body::Spilled(cold);
-        self.hot_bytes -= message.allocated_bytes();
-        self.allocated_bytes = self.allocated_bytes - message.allocated_bytes() + cold.memory_bytes();
-        Some(std::mem::replace(&mut retained.body, cold))
+        let spilled = Body::Spilled(spilled);
+        self.loaded_bytes -= message.allocated_bytes();
+        self.allocated_bytes = self.allocated_bytes - message.allocated_bytes() + spilled.memory_bytes();
+        Some(std::mem::replace(&mut retained.body, spilled))
     }
 
     fn remove_topic(&mut self, topic: &str) -> Option<Body> {
@@ -331,7 +331,7 @@ impl RetainedStore {
             self.owners.remove(*owner, body.allocated_bytes());
         }
         self.allocated_bytes -= body.memory_bytes();
-        self.hot_bytes -= body.loaded().map_or(0, Message::allocated_bytes);
+        self.loaded_bytes -= body.loaded().map_or(0, Message::allocated_bytes);
         if counts(topic) {
             self.counted_messages -= 1;
             self.counted_bytes -= body.allocated_bytes();
@@ -464,10 +464,10 @@ mod tests {
         let mut topics: Vec<_> = found.iter().map(Message::topic).collect();
         topics.sort_unstable();
         assert_eq!((topics, walk.is_running()), (vec!["$own/x", "a", "a/b"], false));
-        let shelf = std::sync::Arc::new(tautwire_message::SpillAccount::new(Default::default(), Default::default()));
+        let account = std::sync::Arc::new(tautwire_message::SpillAccount::new(Default::default(), Default::default()));
         for message in &found {
-            let cold = Spilled::new(message, tautwire_message::SpillSlot(0), &shelf);
-            assert!(store.spill(message, cold.clone()).is_some() && store.spill(message, cold).is_none());
+            let spilled = Spilled::new(message, tautwire_message::SpillSlot(0), &account);
+            assert!(store.spill(message, spilled.clone()).is_some() && store.spill(message, spilled).is_none());
         }
         assert_eq!(store.len_and_bytes(), counted);
         assert!(store.allocated_bytes() < held_before - 2_500 && store.loaded_bytes() < 1_500);
@@ -506,9 +506,9 @@ mod tests {
         store.set(first.clone(), expiry(&first), None).expect("there is room");
         let mut scan = store.scan("#").expect("the tree may have matches");
         let later = named("t", 1, Some(20));
-        assert!(store.renew(later.clone(), expiry(&later)).is_some());
+        assert!(store.update_expiry(later.clone(), expiry(&later)).is_some());
         let other = named("t", 2, None);
-        assert_eq!(store.renew(other.clone(), None), None, "another message");
+        assert_eq!(store.update_expiry(other.clone(), None), None, "another message");
         assert_eq!(store.remove_expired(10, 10).len(), 0);
         store.search(&mut scan, &mut { 100 });
         assert_eq!(scan.found.pop_front(), Some(later.into()));

@@ -111,7 +111,7 @@ pub struct ShareGroup {
     dispatches: DispatchLog,
     queue: Queue,
     /// See [`ShareGroup::has_persistent_member`].
-    has_lasting_member: AtomicBool,
+    has_persistent_member: AtomicBool,
 }
 
 /// What all shards know of the group's queue, which is on one of them.
@@ -145,7 +145,7 @@ impl ShareGroup {
             home: AtomicU64::new(0),
             dispatches: DispatchLog::default(),
             queue: Queue::default(),
-            has_lasting_member: AtomicBool::new(false),
+            has_persistent_member: AtomicBool::new(false),
         }
     }
 
@@ -162,8 +162,8 @@ impl ShareGroup {
         if chosen.room.has_room() {
             return Some(chosen.clone());
         }
-        let with_room = next_able(members, turn, |member| member.room.has_room());
-        let online = || next_able(members, turn, |member| member.room.is_online());
+        let with_room = next_eligible(members, turn, |member| member.room.has_room());
+        let online = || next_eligible(members, turn, |member| member.room.is_online());
         Some(with_room.or_else(online).unwrap_or(chosen).clone())
     }
 
@@ -176,7 +176,7 @@ impl ShareGroup {
         if chosen.take_credit(qos) {
             return Some(chosen.clone());
         }
-        let chosen = next_able(members, turn, |member| member.has_room(qos))?;
+        let chosen = next_eligible(members, turn, |member| member.has_room(qos))?;
         if chosen.take_credit(qos) {
             return Some(chosen.clone());
         }
@@ -294,21 +294,21 @@ impl ShareGroup {
 
     /// Whether a member's session is persistent.
     pub fn has_persistent_member(&self) -> bool {
-        self.has_lasting_member.load(Ordering::SeqCst)
+        self.has_persistent_member.load(Ordering::SeqCst)
     }
 
     /// Adds or replaces a member.
     pub(crate) fn join(&self, member: Member) {
         let mut members = self.members.write().unwrap_or_else(PoisonError::into_inner);
         members.join(member);
-        self.has_lasting_member.store(members.persistent > 0, Ordering::SeqCst);
+        self.has_persistent_member.store(members.persistent > 0, Ordering::SeqCst);
     }
 
     /// Removes a member. Returns true if the group is empty now.
     pub(crate) fn leave(&self, session: SessionKey) -> bool {
         let mut members = self.members.write().unwrap_or_else(PoisonError::into_inner);
         members.leave(session);
-        self.has_lasting_member.store(members.persistent > 0, Ordering::SeqCst);
+        self.has_persistent_member.store(members.persistent > 0, Ordering::SeqCst);
         members.list.is_empty() && self.has_nothing_to_deliver()
     }
 
@@ -323,7 +323,7 @@ impl ShareGroup {
 }
 
 /// Picks a substitute for the member whose turn it is: the turns of ineligible members are spread evenly over eligible ones.
-fn next_able(members: &[Member], turn: usize, is_able: impl Fn(&Member) -> bool) -> Option<&Member> {
+fn next_eligible(members: &[Member], turn: usize, is_able: impl Fn(&Member) -> bool) -> Option<&Member> {
     let able = || members.iter().filter(|member| is_able(member));
     let round = turn / members.len().max(1);
     // Members may have changed their eligibility between the two passes.

@@ -57,21 +57,21 @@ pub(crate) struct ForwardedMessages {
 impl ForwardedMessages {
     pub(crate) fn add(
         &mut self,
-        way: (ShardNumber, ShardNumber),
+        route: (ShardNumber, ShardNumber),
         sequence: u64,
         message: &Message,
         receivers: Receivers<'_>,
     ) {
         let pending_forwards = PendingForward { sequence, message: message.clone(), receivers: receivers.into() };
-        self.routes.entry(way).or_default().push_back(pending_forwards);
+        self.routes.entry(route).or_default().push_back(pending_forwards);
         self.messages.entry(message.id()).or_insert_with(|| (message.clone(), 0)).1 += 1;
     }
 
     /// Removes the messages up to `sequence`, which were accepted.
-    pub(crate) fn take(&mut self, way: (ShardNumber, ShardNumber), sequence: u64) {
-        let Some(handed) = self.routes.get_mut(&way) else { return };
-        while handed.front().is_some_and(|pending_forwards| pending_forwards.sequence <= sequence) {
-            let Some(taken) = handed.pop_front() else { return };
+    pub(crate) fn take(&mut self, route: (ShardNumber, ShardNumber), sequence: u64) {
+        let Some(forwards) = self.routes.get_mut(&route) else { return };
+        while forwards.front().is_some_and(|pending_forwards| pending_forwards.sequence <= sequence) {
+            let Some(taken) = forwards.pop_front() else { return };
             let id = taken.message.id();
             if let Some((_, routes)) = self.messages.get_mut(&id) {
                 *routes -= 1;
@@ -93,8 +93,8 @@ impl ForwardedMessages {
 
     /// Passes the records that lead to this state to `visit`.
     pub(crate) fn describe(&self, visit: &mut impl FnMut(&Record<'_>)) {
-        for ((from, to), handed) in &self.routes {
-            for PendingForward { sequence, message, receivers } in handed {
+        for ((from, to), forwards) in &self.routes {
+            for PendingForward { sequence, message, receivers } in forwards {
                 let receivers = receivers.as_receivers();
                 visit(&Record::Forwarded { from: *from, to: *to, sequence: *sequence, message, receivers });
             }
@@ -104,7 +104,7 @@ impl ForwardedMessages {
     /// Returns the messages by receiving shard, in the order in which each sender forwarded them.
     pub(crate) fn finish(self) -> Vec<(ShardNumber, PendingForward)> {
         let all = self.routes.into_iter();
-        all.flat_map(|((_, to), handed)| handed.into_iter().map(move |pending_forwards| (to, pending_forwards)))
+        all.flat_map(|((_, to), forwards)| forwards.into_iter().map(move |pending_forwards| (to, pending_forwards)))
             .collect()
     }
 }

@@ -85,11 +85,11 @@ impl LastRetained {
     }
 
     /// Replaces the message of a change, see [`LastRetained::last_recorded`], by its spilled form.
-    pub(crate) fn spill(&mut self, index: usize, cold: &Spilled) {
+    pub(crate) fn spill(&mut self, index: usize, spilled: &Spilled) {
         if let Some(LastChange { body: Some(body @ Body::Loaded(_)), .. }) = self.changes.get_mut(index)
-            && body.id() == cold.id()
+            && body.id() == spilled.id()
         {
-            *body = Body::Spilled(cold.clone());
+            *body = Body::Spilled(spilled.clone());
         }
     }
 

@@ -139,8 +139,8 @@ impl ByteTotals {
     fn add(&mut self, delivery: &PendingMessage) {
         self.counted_bytes += delivery.counted_bytes();
         self.ids_bytes += delivery.subscription_ids.heap_bytes();
-        if let Body::Spilled(cold) = &delivery.message {
-            self.saved_bytes += cold.saved_bytes();
+        if let Body::Spilled(spilled) = &delivery.message {
+            self.saved_bytes += spilled.saved_bytes();
         }
     }
 
@@ -148,8 +148,8 @@ impl ByteTotals {
     fn subtract(&mut self, delivery: &PendingMessage) {
         self.counted_bytes -= delivery.counted_bytes();
         self.ids_bytes -= delivery.subscription_ids.heap_bytes();
-        if let Body::Spilled(cold) = &delivery.message {
-            self.saved_bytes -= cold.saved_bytes();
+        if let Body::Spilled(spilled) = &delivery.message {
+            self.saved_bytes -= spilled.saved_bytes();
         }
     }
 }
@@ -162,7 +162,7 @@ pub struct Outbound {
     /// Messages older than the window, in the order of sending.
     stragglers: VecDeque<(PacketId, Slot)>,
     /// The Packet Identifiers of the stragglers.
-    aside: PacketIdSet,
+    straggler_ids: PacketIdSet,
     window: VecDeque<Slot>,
     /// Packet identifier of `window[0]`.
     first: u16,
@@ -217,7 +217,7 @@ impl Outbound {
     pub(crate) fn resuming(sequence: Sequence) -> Outbound {
         Outbound {
             stragglers: VecDeque::new(),
-            aside: PacketIdSet::default(),
+            straggler_ids: PacketIdSet::default(),
             window: VecDeque::new(),
             first: sequence.0,
             left_window: 0,
@@ -258,8 +258,8 @@ impl Outbound {
     /// Returns the number of messages in queue and window together.
     pub fn messages(&self) -> usize {
         let is_message = |slot: &Slot| matches!(slot, Slot::Unacknowledged(_));
-        let aside = self.stragglers.iter().filter(|(_, slot)| is_message(slot)).count();
-        self.queue.len() + aside + self.window.iter().filter(|slot| is_message(slot)).count()
+        let stragglers = self.stragglers.iter().filter(|(_, slot)| is_message(slot)).count();
+        self.queue.len() + stragglers + self.window.iter().filter(|slot| is_message(slot)).count()
     }
 
     /// Returns the bytes of the queue.
@@ -289,11 +289,11 @@ impl Outbound {
     }
 
     #[cold]
-    fn weigh(&mut self) {
+    fn update_bytes(&mut self) {
         let slots_bytes = self.window.capacity() * size_of::<Slot>();
-        let aside_bytes = self.stragglers.capacity() * size_of::<(PacketId, Slot)>() + self.aside.heap_bytes();
+        let straggler_bytes = self.stragglers.capacity() * size_of::<(PacketId, Slot)>() + self.straggler_ids.heap_bytes();
         self.bytes.queue = self.queue.capacity() * size_of::<PendingMessage>() + self.in_queue.ids_bytes;
-        self.bytes.window = slots_bytes + aside_bytes + self.in_window.ids_bytes + size_of::<Outbound>();
+        self.bytes.window = slots_bytes + straggler_bytes + self.in_window.ids_bytes + size_of::<Outbound>();
     }
 
     /// Returns the number of messages that have left the queue so far, sent or not.
@@ -358,10 +358,10 @@ impl Outbound {
     /// Returns the next packet of the window to send again, in the order of first sending [MQTT-4.6.0-1].
     pub fn resend(&mut self) -> Option<Resend<'_>> {
         let at = self.next_resent();
-        let aside = self.stragglers.len();
+        let stragglers = self.stragglers.len();
         let (id, slot) = match self.stragglers.get(at) {
             Some((id, slot)) => (*id, slot),
-            None => (PacketId::new(self.id_at(at - aside))?, self.window.get(at - aside)?),
+            None => (PacketId::new(self.id_at(at - stragglers))?, self.window.get(at - stragglers)?),
         };
         self.sent += 1;
         self.in_flight += 1;
@@ -374,8 +374,8 @@ impl Outbound {
 
     /// Returns the index of the next packet to send again, stragglers first, or an index past the end if there is none.
     fn next_resent(&mut self) -> usize {
-        let aside = self.stragglers.len();
-        while self.sent >= aside && matches!(self.window.get(self.sent - aside), Some(Slot::Free)) {
+        let stragglers = self.stragglers.len();
+        while self.sent >= stragglers && matches!(self.window.get(self.sent - stragglers), Some(Slot::Free)) {
             self.sent += 1;
         }
         self.sent
@@ -405,7 +405,7 @@ impl Outbound {
         let grows = self.queue.len() == self.queue.capacity() || delivery.subscription_ids.heap_bytes() > 0;
         self.queue.push_back(delivery);
         if grows {
-            self.weigh();
+            self.update_bytes();
         }
     }
 
@@ -418,13 +418,13 @@ impl Outbound {
             self.queue = VecDeque::new();
         }
         if empties || delivery.subscription_ids.heap_bytes() > 0 {
-            self.weigh();
+            self.update_bytes();
         }
         Some(delivery)
     }
 
     pub(crate) fn start(&mut self, delivery: PendingMessage) {
-        self.set_aside();
+        self.move_to_stragglers();
         let Some(at) = self.next_free() else {
             debug_assert!(false, "asked for next_packet_id first");
             return;
@@ -446,7 +446,7 @@ impl Outbound {
             self.in_flight += 1;
         }
         if has_ids || self.window.capacity() != capacity {
-            self.weigh();
+            self.update_bytes();
         }
     }
 
@@ -459,7 +459,7 @@ impl Outbound {
     pub(crate) fn complete(&mut self, id: PacketId) -> Option<PendingMessage> {
         if let Some(at) = self.straggler(id) {
             let (_, slot) = self.stragglers.remove(at)?;
-            self.aside.remove(id);
+            self.straggler_ids.remove(id);
             if at < self.sent {
                 self.sent -= 1;
                 self.in_flight -= 1;
@@ -488,7 +488,7 @@ impl Outbound {
         let delivery = slot.into_delivery()?;
         self.in_window.subtract(&delivery);
         if delivery.subscription_ids.heap_bytes() > 0 {
-            self.weigh();
+            self.update_bytes();
         }
         Some(delivery)
     }
@@ -512,35 +512,35 @@ impl Outbound {
     }
 
     /// Moves the oldest messages out of a window that is mostly free, or that spans all identifiers.
-    fn set_aside(&mut self) {
+    fn move_to_stragglers(&mut self) {
         let sparse = |outbound: &Outbound| {
             let len = outbound.window.len();
             len > SPARSE_WINDOW && len / 4 > outbound.occupied
         };
         while sparse(self) || self.window.len() == WINDOW_MAX {
-            self.set_front_aside();
-            self.weigh();
+            self.move_front_to_stragglers();
+            self.update_bytes();
         }
     }
 
     /// Moves the front of the window to the stragglers.
-    fn set_front_aside(&mut self) {
+    fn move_front_to_stragglers(&mut self) {
         let (Some(id), Some(slot)) = (PacketId::new(self.first), self.window.pop_front()) else { return };
         self.left_window += 1;
         self.first = self.id_at(1);
         self.occupied -= 1;
         self.stragglers.push_back((id, slot));
-        self.aside.insert(id);
+        self.straggler_ids.insert(id);
         self.drop_free_front();
     }
 
     /// Returns the index in the window for the next message.
     fn next_free(&self) -> Option<usize> {
-        if self.aside.is_empty() {
+        if self.straggler_ids.is_empty() {
             return (self.window.len() < WINDOW_MAX).then_some(self.window.len());
         }
         (self.window.len()..WINDOW_MAX)
-            .find(|at| PacketId::new(self.id_at(*at)).is_some_and(|id| !self.aside.contains(id)))
+            .find(|at| PacketId::new(self.id_at(*at)).is_some_and(|id| !self.straggler_ids.contains(id)))
     }
 
     /// Returns the index of `id` among the stragglers.
@@ -551,7 +551,7 @@ impl Outbound {
 
     #[cold]
     fn find_straggler(&self, id: PacketId) -> Option<usize> {
-        if !self.aside.contains(id) {
+        if !self.straggler_ids.contains(id) {
             return None;
         }
         self.stragglers.iter().position(|(held, _)| *held == id)

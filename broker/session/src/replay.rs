@@ -191,10 +191,10 @@ impl Replay {
     }
 
     /// Replaces message `queued` of a session's queue by its spilled form.
-    pub fn spill_queued(&mut self, number: SessionNumber, queued: u64, cold: &Spilled) {
+    pub fn spill_queued(&mut self, number: SessionNumber, queued: u64, spilled: &Spilled) {
         let replayed = self.sessions.get_mut(&number);
         if let Some(outbound) = replayed.and_then(|replayed| replayed.session.outbound_mut()) {
-            outbound.spill(queued, cold);
+            outbound.spill(queued, spilled);
         }
     }
 
@@ -204,8 +204,8 @@ impl Replay {
     }
 
     /// Replaces a retained message by its spilled form, if its topic still retains it.
-    pub fn spill_retained(&mut self, place: usize, cold: &Spilled) {
-        self.retained.spill(place, cold);
+    pub fn spill_retained(&mut self, place: usize, spilled: &Spilled) {
+        self.retained.spill(place, spilled);
     }
 
     /// Passes the records that lead to this state to `visit`. All messages in them are in memory; `read` loads spilled ones.
@@ -285,7 +285,7 @@ impl std::error::Error for UnreadableMessage {}
 fn loaded(body: &Body, read: &mut impl FnMut(&Spilled) -> Option<Message>) -> Result<Message, UnreadableMessage> {
     match body {
         Body::Loaded(message) => Ok(message.clone()),
-        Body::Spilled(cold) => read(cold).ok_or(UnreadableMessage(cold.id())),
+        Body::Spilled(spilled) => read(spilled).ok_or(UnreadableMessage(spilled.id())),
     }
 }
 
@@ -359,7 +359,7 @@ mod tests {
     fn what_was_handed_over_is_there_until_it_has_been_taken_or_another_run_begins() {
         let (one, two) = (ShardNumber(1), ShardNumber(2));
         let message = message("t", b"x");
-        let handed = |from, to, sequence| Record::Forwarded {
+        let forwarded = |from, to, sequence| Record::Forwarded {
             from,
             to,
             sequence,
@@ -370,9 +370,9 @@ mod tests {
         let mut apply = |record: Record<'_>| replay.apply(&record).expect("no session involved");
         apply(Record::RunStarted(ShardPlacement { shards: 3, seed: 5 }));
         for sequence in 1..=3 {
-            apply(handed(one, two, sequence));
+            apply(forwarded(one, two, sequence));
         }
-        apply(handed(two, one, 1));
+        apply(forwarded(two, one, 1));
         apply(Record::ForwardAccepted { from: one, to: two, sequence: 2 });
         let mut copy = Replay::default();
         let described = replay.describe(|_| None, |record| copy.apply(record).expect("consistent records"));

@@ -13,9 +13,9 @@ impl Outbound {
         mut next: Option<PacketId>,
         visit: &mut impl FnMut(&Change, Option<PacketId>),
     ) -> Option<PacketId> {
-        let aside = self.stragglers.iter().map(|(id, slot)| (Some(*id), slot));
+        let stragglers = self.stragglers.iter().map(|(id, slot)| (Some(*id), slot));
         let window = self.window.iter().enumerate().map(|(at, slot)| (PacketId::new(self.id_at(at)), slot));
-        for (id, slot) in aside.chain(window) {
+        for (id, slot) in stragglers.chain(window) {
             let Some(id) = id.filter(|_| !matches!(slot, Slot::Free)) else { continue };
             if next != Some(id) {
                 visit(&Change::NextPacketId(id), None);
@@ -33,10 +33,10 @@ impl Outbound {
     /// Continues the identifiers at `id`. The messages in the window are older and become stragglers.
     pub(crate) fn set_next_packet_id(&mut self, id: PacketId) {
         while !self.window.is_empty() {
-            self.set_front_aside();
+            self.move_front_to_stragglers();
         }
         self.first = id.get();
-        self.weigh();
+        self.update_bytes();
     }
 
     /// Records that PUBREL was sent for the next identifier.
@@ -50,6 +50,6 @@ impl Outbound {
         }
         self.window.push_back(Slot::Released);
         self.occupied += 1;
-        self.weigh();
+        self.update_bytes();
     }
 }

@@ -37,10 +37,10 @@ impl Outbound {
     }
 
     fn shared(&self) -> impl Iterator<Item = (u64, PacketId, &PendingMessage)> {
-        let aside = self.stragglers.iter().map(|(id, slot)| (0, Some(*id), slot));
+        let stragglers = self.stragglers.iter().map(|(id, slot)| (0, Some(*id), slot));
         let window = self.window.iter().enumerate();
         let window = window.map(|(at, slot)| (self.left_window + at as u64, PacketId::new(self.id_at(at)), slot));
-        aside.chain(window).filter_map(|(number, id, slot)| match slot {
+        stragglers.chain(window).filter_map(|(number, id, slot)| match slot {
             Slot::Unacknowledged(delivery) if delivery.share.is_some() && delivery.qos == QoS::AtLeastOnce => {
                 Some((number, id?, delivery))
             }

@@ -22,7 +22,7 @@ pub(super) struct SpillProgress {
     /// The session is queued to be scanned.
     is_queued: bool,
     /// A spill delay is running.
-    rests: bool,
+    is_delayed: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -55,17 +55,17 @@ impl Outbound {
 
     /// Starts the spill delay for the window and the front of the queue. Returns whether none was running.
     pub fn begin_spill_delay(&mut self) -> bool {
-        if self.spill_progress.rests {
+        if self.spill_progress.is_delayed {
             return false;
         }
-        self.spill_progress.rests = true;
+        self.spill_progress.is_delayed = true;
         self.spill_progress.mark = self.mark();
         true
     }
 
     /// Whether a spill delay is running.
     pub fn is_spill_delayed(&self) -> bool {
-        self.spill_progress.rests
+        self.spill_progress.is_delayed
     }
 
     /// Ends the delay that [`Outbound::begin_spill_delay`] started. Messages that have been in the window since then may be spilled, and so
@@ -79,8 +79,8 @@ impl Outbound {
             self.spill_progress.idle_at = Some(left_queue);
             self.rescan_from(left_queue);
         }
-        self.spill_progress.rests = self.spill_progress.mark.sent > sent || (moves && !self.queue.is_empty());
-        self.spill_progress.rests
+        self.spill_progress.is_delayed = self.spill_progress.mark.sent > sent || (moves && !self.queue.is_empty());
+        self.spill_progress.is_delayed
     }
 
     fn mark(&self) -> Mark {
@@ -175,34 +175,34 @@ impl Outbound {
     }
 
     /// Replaces message `number` of the queue by its spilled form. Returns whether it was in the queue and in memory.
-    pub fn spill(&mut self, number: u64, cold: &Spilled) -> bool {
+    pub fn spill(&mut self, number: u64, spilled: &Spilled) -> bool {
         let at = number.checked_sub(self.left_queue).and_then(|at| usize::try_from(at).ok());
         let Some(delivery) = at.and_then(|at| self.queue.get_mut(at)) else { return false };
-        if !matches!(&delivery.message, Body::Loaded(message) if message.id() == cold.id()) {
+        if !matches!(&delivery.message, Body::Loaded(message) if message.id() == spilled.id()) {
             return false;
         }
-        delivery.message = Body::Spilled(cold.clone());
-        self.in_queue.saved_bytes += cold.saved_bytes();
+        delivery.message = Body::Spilled(spilled.clone());
+        self.in_queue.saved_bytes += spilled.saved_bytes();
         true
     }
 
     /// Replaces the message of the window with this identifier by its spilled form. Returns whether it was there and in memory.
-    pub fn spill_sent(&mut self, id: PacketId, cold: &Spilled) -> bool {
+    pub fn spill_sent(&mut self, id: PacketId, spilled: &Spilled) -> bool {
         let Some(Slot::Unacknowledged(delivery)) = self.slot_mut(id) else { return false };
-        if !matches!(&delivery.message, Body::Loaded(message) if message.id() == cold.id()) {
+        if !matches!(&delivery.message, Body::Loaded(message) if message.id() == spilled.id()) {
             return false;
         }
-        delivery.message = Body::Spilled(cold.clone());
-        self.in_window.saved_bytes += cold.saved_bytes();
+        delivery.message = Body::Spilled(spilled.clone());
+        self.in_window.saved_bytes += spilled.saved_bytes();
         true
     }
 
     /// Replaces the spilled message at the front of the queue by the loaded one.
     pub fn load_front(&mut self, message: Message) {
         if let Some(PendingMessage { message: body, .. }) = self.queue.front_mut()
-            && let Some(cold) = body.spilled().filter(|cold| cold.id() == message.id())
+            && let Some(spilled) = body.spilled().filter(|spilled| spilled.id() == message.id())
         {
-            self.in_queue.saved_bytes -= cold.saved_bytes();
+            self.in_queue.saved_bytes -= spilled.saved_bytes();
             *body = Body::Loaded(message);
         }
     }
@@ -227,13 +227,13 @@ impl Outbound {
 
     /// Returns up to `most` spilled messages of the window that must be sent again, in order.
     pub fn spilled_resends(&self, most: usize) -> impl Iterator<Item = &Spilled> {
-        let aside = self.stragglers.iter().map(|(_, slot)| slot);
-        let slots = aside.chain(&self.window).skip(self.sent);
-        let cold = slots.filter_map(|slot| match slot {
+        let stragglers = self.stragglers.iter().map(|(_, slot)| slot);
+        let slots = stragglers.chain(&self.window).skip(self.sent);
+        let spilled = slots.filter_map(|slot| match slot {
             Slot::Unacknowledged(delivery) => delivery.message.spilled(),
             Slot::Free | Slot::Released => None,
         });
-        cold.take(most)
+        spilled.take(most)
     }
 
     /// Returns the message that the next call of [`Outbound::take_unfinished`] removes, with the identifier under which it may have reached

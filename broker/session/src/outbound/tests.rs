@@ -182,7 +182,7 @@ fn an_entry_of_a_queue_stays_small() {
 
 #[test]
 fn a_queue_is_made_cold_in_order_and_sent_as_it_was() {
-    let shelf = spill_account();
+    let account = spill_account();
     let mut out = Outbound::default();
     (0..10).for_each(|n| out.enqueue(large(n)));
     let counted = out.counted_bytes();
@@ -198,13 +198,13 @@ fn a_queue_is_made_cold_in_order_and_sent_as_it_was() {
     assert_eq!(found.iter().map(|(number, _)| *number).collect::<Vec<_>>(), [3, 4, 5, 6, 7], "the first three stay in memory");
     assert!(out.has_more_to_spill(3));
     for (number, message) in &found {
-        assert!(out.spill(*number, &Spilled::new(message, SpillSlot(*number as u32), &shelf)));
+        assert!(out.spill(*number, &Spilled::new(message, SpillSlot(*number as u32), &account)));
     }
     let (number, message) = &found[0];
-    assert!(!out.spill(*number, &Spilled::new(message, SpillSlot(99), &shelf)), "already spilled");
+    assert!(!out.spill(*number, &Spilled::new(message, SpillSlot(99), &account)), "already spilled");
     assert_eq!(out.counted_bytes(), counted, "limits count spilled messages in full");
     assert!(out.memory_bytes() < counted - 5 * 900);
-    assert_eq!(out.spilled_ahead(5).map(|cold| cold.slot()).collect::<Vec<_>>(), [SpillSlot(3), SpillSlot(4)]);
+    assert_eq!(out.spilled_ahead(5).map(|spilled| spilled.slot()).collect::<Vec<_>>(), [SpillSlot(3), SpillSlot(4)]);
     for n in 0..10 {
         if (3..8).contains(&n) {
             assert!(out.front().is_some_and(|front| front.message.spilled().is_some()));
@@ -217,14 +217,14 @@ fn a_queue_is_made_cold_in_order_and_sent_as_it_was() {
 
 #[test]
 fn what_has_left_the_queue_or_is_another_message_is_not_made_cold() {
-    let shelf = spill_account();
+    let account = spill_account();
     let mut out = Outbound::default();
     (0..3).for_each(|n| out.enqueue(large(n)));
     let first = out.next_to_spill(0, 100, &mut 1).map(|(number, message)| (number, message.clone()));
     let (number, message) = first.expect("one message may be spilled");
-    let cold = Spilled::new(&message, SpillSlot(0), &shelf);
+    let spilled = Spilled::new(&message, SpillSlot(0), &account);
     out.withdraw();
-    assert!(!out.spill(number, &cold) && !out.spill(number + 1, &cold) && !out.spill(77, &cold));
+    assert!(!out.spill(number, &spilled) && !out.spill(number + 1, &spilled) && !out.spill(77, &spilled));
     let short = PendingMessage { message: delivery(7).message, ..large(0) };
     out.enqueue(short);
     out.rescan_from(0);
@@ -237,11 +237,11 @@ fn what_has_left_the_queue_or_is_another_message_is_not_made_cold() {
 
 #[test]
 fn cold_messages_of_the_window_are_told_before_they_are_sent_again() {
-    let shelf = spill_account();
+    let account = spill_account();
     let mut out = Outbound::default();
     for n in 0..3 {
         let message = large(n).message.loaded().cloned().expect("in memory");
-        let body = Body::Spilled(Spilled::new(&message, SpillSlot(n as u32), &shelf));
+        let body = Body::Spilled(Spilled::new(&message, SpillSlot(n as u32), &account));
         out.start(PendingMessage { message: if n == 1 { message.into() } else { body }, ..large(n) });
     }
     out.rewind();
@@ -259,7 +259,7 @@ fn cold_messages_of_the_window_are_told_before_they_are_sent_again() {
 
 #[test]
 fn what_has_been_in_the_window_for_a_while_may_be_made_cold() {
-    let shelf = spill_account();
+    let account = spill_account();
     let mut out = Outbound::default();
     (0..3).for_each(|n| out.start(large(n)));
     assert!(out.begin_spill_delay() && !out.begin_spill_delay());
@@ -276,11 +276,11 @@ fn what_has_been_in_the_window_for_a_while_may_be_made_cold() {
     assert!(!out.has_more_sent_to_spill());
     let counted = out.counted_bytes();
     for (id, message) in &found {
-        let cold = Spilled::new(message, SpillSlot(u32::from(id.get())), &shelf);
-        assert!(out.spill_sent(*id, &cold) && !out.spill_sent(*id, &cold));
+        let spilled = Spilled::new(message, SpillSlot(u32::from(id.get())), &account);
+        assert!(out.spill_sent(*id, &spilled) && !out.spill_sent(*id, &spilled));
     }
     let (_, message) = &found[0];
-    assert!(!out.spill_sent(id(4), &Spilled::new(message, SpillSlot(9), &shelf)), "another message");
+    assert!(!out.spill_sent(id(4), &Spilled::new(message, SpillSlot(9), &account)), "another message");
     assert!(out.counted_bytes() == counted && out.memory_bytes() < counted - 1_500);
     assert!(!out.end_spill_delay());
     assert_eq!(out.next_sent_to_spill(100, &mut 100).map(|(id, _)| id), Some(id(4)));
