@@ -1,8 +1,10 @@
-//! A node of a cluster on NATS JetStream. [`tautwire_cluster::Member`] decides; this crate carries out what it decides, on a thread of its
-//! own that meets no client: operations on streams and buckets, messages between nodes, QoS 0 by the bus.
+//! A cluster node on NATS JetStream.
 //!
-//! `docs/internals/cluster-format.md` describes what is kept where, and `docs/decisions/0032-cluster.md` says why. A broker that is alone
-//! needs none of this.
+//! [`tautwire_cluster::Member`] decides; this crate executes its decisions, on a thread of its own that serves no client: operations on
+//! streams and buckets, messages between nodes, and QoS 0 messages on the bus.
+//!
+//! `docs/internals/cluster-format.md` describes the stored data, and `docs/decisions/0032-cluster.md` explains the design. A broker without
+//! a cluster does not use this crate.
 
 #![forbid(unsafe_code)]
 

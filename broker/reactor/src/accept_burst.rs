@@ -8,7 +8,7 @@
 //! Clients that connect one after the other would wait for each poll in vain. They may reach the rate of a burst, so the thread tries: if
 //! polls find fewer than [`POLL_MIN_CONNECTIONS`] on average, polling does not pay, and the next trial is delayed.
 
-/// Time between two looks at the listeners.
+/// The interval of polls.
 pub(crate) const POLL_INTERVAL_US: u32 = 100;
 /// This many connections within [`WINDOW_MS`] may be a burst.
 const BURST_MIN_CONNECTIONS: u32 = 32;

@@ -24,7 +24,7 @@ pub(crate) struct Acceptor {
     authenticator: Option<Arc<dyn Authenticator>>,
     registry: Registry,
     first_token: usize,
-    /// Listeners that may have connections, with the moment of the next attempt.
+    /// Listeners that may have pending connections, with the time of the next attempt.
     accepting: Vec<(usize, u64)>,
     accepts_left: usize,
     /// Connections accepted in this turn, or since the last poll of a burst began.
@@ -109,7 +109,7 @@ impl Acceptor {
         }
     }
 
-    /// Whether those whom this thread lets in now have probably said something already.
+    /// Whether connections accepted now have probably sent data already.
     pub(crate) fn is_accept_burst(&self) -> bool {
         self.accept_burst.is_active()
     }

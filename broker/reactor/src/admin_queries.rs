@@ -124,7 +124,7 @@ impl<T> PendingQuery<T> {
             let left = patience.deadline.saturating_duration_since(Instant::now());
             match self.answer.recv_timeout(left.min(CLIENT_CHECK_INTERVAL)) {
                 Ok(answer) => return Ok(answer),
-                // The shard has gone, or too many surveys are under way in it.
+                // The shard is gone, or has too many queries.
                 Err(RecvTimeoutError::Disconnected) => return Err(QueryError::Busy),
                 Err(RecvTimeoutError::Timeout) if left <= CLIENT_CHECK_INTERVAL || patience.is_gone() => {
                     return Err(QueryError::Timeout);

@@ -38,7 +38,7 @@ use crate::shard_channels::connect;
 use crate::waker::Waker;
 use crate::worker::{WAKER_TOKEN, Worker, WorkerParts};
 
-/// How long a change waits for threads that are in the midst of a turn.
+/// How long a configuration change waits for threads that are in the middle of a turn.
 pub const CONFIG_APPLY_TIMEOUT: Duration = Duration::from_secs(1);
 /// How often the change checks whether all threads have applied it.
 const CONFIG_APPLY_POLL_INTERVAL: Duration = Duration::from_millis(1);

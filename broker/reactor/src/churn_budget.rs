@@ -31,7 +31,7 @@ pub(crate) struct ChurnBudget {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum TimeBudget {
-    /// As much as the turn does of anything.
+    /// No limit.
     All,
     Nothing,
     /// Work that begins before this time.

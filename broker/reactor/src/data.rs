@@ -375,9 +375,8 @@ fn log_recovery(path: &Path, end: &LogEnd, state: &Replay) {
     let path = path.display();
     match &end.torn {
         Some(torn) => log::warn!(
-            "data directory {path}: the last write is not whole and was cut off: {} bytes of segment {} from byte {} on. If the broker \
-             was ended during that write, nothing in it had been acknowledged; if the disk has damaged it since, it may have been \
-             acknowledged{}",
+            "data directory {path}: cut off an incomplete last write: {} bytes of segment {} from byte {} on. If the broker was killed during \
+             that write, nothing in it was acknowledged; if the disk has damaged it later, it may have been acknowledged{}",
             torn.bytes,
             torn.segment,
             torn.offset,
@@ -385,8 +384,8 @@ fn log_recovery(path: &Path, end: &LogEnd, state: &Replay) {
         ),
         None if !end.closed && end.last > Position::START => {
             log::warn!(
-                "data directory {path}: the broker was not stopped in order; no damage was found. If the disk has kept nothing of a last \
-                 write, that is not noticed, and it may have been acknowledged"
+                "data directory {path}: the broker was not stopped cleanly; no damage was found. If the disk has lost the whole last write, \
+                 this is not detected, and the write may have been acknowledged"
             );
         }
         None => {}

@@ -27,9 +27,8 @@ pub(crate) fn log_losses(
     let skipped_records = skipped_records.filter(|passed| !passed.is_none());
     if let Some(passed) = skipped_records {
         log::warn!(
-            "data directory {path}: what does not fit to what is left is passed over: {} records of unknown sessions, \
-             {} with a message that is missing, {} frames in part; {} messages keep their identifiers, {} older sessions of a \
-             client are gone{}",
+            "data directory {path}: skipped inconsistent records: {} of unknown sessions, {} with a missing message, parts of {} frames; \
+             {} messages keep their identifiers, {} older sessions of a client were removed{}",
             passed.unknown_session,
             passed.message_missing,
             passed.undecodable,

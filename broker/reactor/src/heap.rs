@@ -9,8 +9,8 @@ const TRIM_MIN_BYTES: u64 = 1 << 20;
 /// The heap is trimmed after less than half of the peak was in use for this long: while clients connect and disconnect in bulk, memory is
 /// reused, and a trim takes the time of walking the heap.
 const QUIET_MS: u64 = 2_000;
-/// After it has been trimmed, so long until it is trimmed once more, and so often: what goes with connections and stands in no account is freed
-/// a little later, such as their timers, and what waits for a thread that finds out who clients are.
+/// The interval and number of repeated trims. Some memory of connections that no ledger counts is freed later, such as timers and pending
+/// authentication requests.
 const RETRIM_DELAY_MS: u64 = 4_000;
 const RETRIMS_MAX: u32 = 2;
 /// This many clients count as churn, however little memory each of them needs.
@@ -27,9 +27,9 @@ pub(crate) struct HeapTrimmer {
     peak_bytes: u64,
     /// The time of the trim, if memory use stays low until then.
     quiet_until_ms: Option<u64>,
-    /// How many clients have come one soon after the other.
+    /// The number of clients that connected in quick succession.
     connects: u32,
-    /// How many of them have come since it was last looked at.
+    /// The number of those since the last check.
     recent_connects: u32,
     /// The time of the next check whether they continue.
     churn_check_ms: Option<u64>,

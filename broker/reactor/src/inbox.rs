@@ -112,8 +112,8 @@ impl fmt::Display for PublishError {
             PublishError::Timeout => "the broker did not answer in time; the message may have been published",
             PublishError::NotDurable => "the message was published but not persisted: a crash may lose it",
             PublishError::RejectedByCluster => {
-                "the cluster has not taken the message: it could not in time, or the message is larger than the NATS servers take; nothing \
-                 was published, try again"
+                "the cluster has rejected the message: it was not stored in time, or it exceeds the message size limit of the NATS servers; \
+                 nothing was published, try again"
             }
         })
     }

@@ -28,7 +28,7 @@ pub(crate) struct ShardChannels {
     own: ShardIndex,
     /// The other threads, in order.
     peers: Vec<Peer>,
-    /// How often the first thread has said that a crowd has gone, and how often this one has heard it.
+    /// How often the first thread has announced the end of churn, and how often this one has seen it.
     churn_ends: Arc<AtomicU32>,
     churn_ends_seen: u32,
 }

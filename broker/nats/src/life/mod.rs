@@ -1,4 +1,4 @@
-//! One life of a node: a thread with the machine that decides, a connection to the servers, and a runtime for both that meets no client.
+//! One run of a node: a thread with the cluster member, a connection to the servers, and an async runtime that serves no client.
 
 mod link;
 mod node_loop;
@@ -22,14 +22,15 @@ use crate::settings::Settings;
 use crate::start::{PAUSE, PAUSE_MAX, prepare, runtime};
 use node_loop::NodeLoop;
 
-/// A life that goes on until it is told to end, or is fenced. Dropping it waits for the end.
+/// A running node. Runs until it is stopped or fenced. Dropping it waits for the end.
 #[derive(Debug)]
 pub struct Life {
     handle: Handle,
     thread: Option<JoinHandle<()>>,
 }
 
-/// A number for a life, drawn at random. Whoever keeps it in the node's data directory can name it as the former one of the next life.
+/// Returns a random number that identifies a run. A caller that stores it in the node's data directory can pass it as `former` to the next
+/// run.
 ///
 /// # Errors
 /// The system has no random numbers.
@@ -45,10 +46,10 @@ pub fn draw_incarnation() -> Result<Incarnation, Error> {
 }
 
 impl Life {
-    /// Begins the life `me` on a thread of its own. `former` is the life before in the same data directory, whose lock the caller holds.
+    /// Starts the run `me` on a thread of its own. `former` is the previous run in the same data directory, whose lock the caller holds.
     ///
     /// # Errors
-    /// The system gives no thread or no timer. Everything else is told to the broker.
+    /// The system cannot provide a thread or a timer. All other errors are reported to the broker.
     pub fn begin(
         settings: Settings,
         me: Incarnation,
@@ -58,14 +59,14 @@ impl Life {
         let refused = |error: std::io::Error| Error::System { why: error.to_string() };
         let runtime = runtime()?;
         let (handle, commands, bus) = Handle::new(&settings.limits);
-        // What is decided first may make a shard ask something at once.
+        // The first decision may make a shard send a command at once.
         broker.life_started(&handle);
         let shared = handle.shared().clone();
         let work = move || {
             let beginning = LifeConfig { settings, me, former, broker: broker.clone(), shared: shared.clone() };
             let ended = runtime.block_on(beginning.live(commands, bus));
             shared.serve_until(0);
-            // Tasks end, and with them connections, before anybody hears that the life is over.
+            // All tasks and their connections end before the end of the run is reported.
             drop(runtime);
             broker.life_ended(&ended);
         };
@@ -73,7 +74,7 @@ impl Life {
         Ok(Life { handle, thread: Some(thread) })
     }
 
-    /// The way to it, for each shard.
+    /// Returns the handle for the shards.
     pub fn handle(&self) -> &Handle {
         &self.handle
     }
@@ -82,14 +83,14 @@ impl Life {
 impl Drop for Life {
     fn drop(&mut self) {
         self.handle.shared().stop.notify_one();
-        // The thread itself may be the one that lets go of it, when the broker hears that the life has ended.
+        // The thread itself may drop this value, when the broker learns that the run has ended.
         if let Some(thread) = self.thread.take().filter(|thread| thread.thread().id() != std::thread::current().id()) {
             let _ = thread.join();
         }
     }
 }
 
-/// What a life begins with.
+/// The parameters of a run.
 struct LifeConfig {
     settings: Settings,
     me: Incarnation,
@@ -110,7 +111,7 @@ impl LifeConfig {
             match prepared {
                 Ok(prepared) => break prepared,
                 Err(error) if error.is_passing() => {
-                    warn!("this node cannot take part in the cluster yet: {error}");
+                    warn!("cannot join the cluster yet: {error}");
                     self.broker.connection_status(&ConnectionStatus::Waiting(error));
                 }
                 Err(error) => return EndReason::Refused(error),
@@ -123,10 +124,10 @@ impl LifeConfig {
         };
         self.shared.take_at_once(client.max_payload());
         let Settings { mut member, node_name, .. } = self.settings.clone();
-        // A group that does not fit would stop its partition.
+        // A group that exceeds the message size limit would block its partition.
         member.group_max_bytes = member.group_max_bytes.min(self.shared.message_max_bytes());
         let member = Member::new(now_ms(), self.me, &node_name, self.former, foundation.seed, member);
-        info!("this node is {} in the cluster", self.me);
+        info!("joined the cluster as node {}", self.me);
         self.broker.connection_status(&ConnectionStatus::Ready);
         match NodeLoop::begin(self, client, connected, foundation, member, bus).await {
             Ok(turns) => turns.run(commands).await,

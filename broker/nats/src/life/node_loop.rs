@@ -1,4 +1,4 @@
-//! What a life does all the time: hears, lets the machine decide, and carries out.
+//! The main loop of a node: receives events, lets the cluster member decide, and executes the decisions.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
@@ -32,11 +32,11 @@ use crate::setup::{self, ClusterInfo};
 use crate::store::Store;
 use crate::tasks::{Done, Tasks};
 
-/// Commands taken at once: what they lead to is carried out in between.
+/// The most commands taken at once. Their effects are executed in between.
 const COMMANDS_TAKEN_MAX: usize = 256;
-/// Changes of records that wait. Whoever reads them waits too.
+/// The capacity for changes of records. The readers block when it is full.
 const INPUTS_MAX: usize = 256;
-/// QoS 0 messages that wait for the thread. Whoever reads them waits too.
+/// The capacity for QoS 0 messages. The readers block when it is full.
 const BUS_EVENTS_MAX: usize = 1024;
 
 pub(super) struct NodeLoop {
@@ -58,16 +58,16 @@ pub(super) struct NodeLoop {
     peers: SelectAll<Subscriber>,
     /// Answers to the probe with this number.
     echoes: Option<(u64, Subscriber)>,
-    /// Connections that another one has followed, and until when answers may come by them.
+    /// Replaced connections, with the time until which answers may arrive on them.
     retired: Vec<(u64, Link)>,
-    /// Counts the ways to the servers that were asked for: the last one counts.
+    /// The number of reconnect requests. Only the last one counts.
     reached: u64,
     inputs: Receiver<Input>,
     to_inputs: Sender<Input>,
-    /// Who waits for what becomes of an order to another node. All are answered within a time.
+    /// Callers that wait for the outcome of commands to other nodes. All are answered within a timeout.
     peer_commands: HashMap<u64, SyncSender<PeerCommandOutcome>>,
     last_peer_command: u64,
-    /// Until when it waits for what is under way, once it is told to end.
+    /// While stopping, the time until which pending work is awaited.
     stops_at_ms: Option<u64>,
     ended: Option<EndReason>,
 }
@@ -128,11 +128,12 @@ impl NodeLoop {
                 return ended;
             }
             let takes_commands = self.deferred.bytes() < self.settings.limits.deferred_max_bytes;
-            // Whoever was refused a moment after the queue was emptied is told at the next tick.
+            // A sender that was rejected just after the queue was emptied is notified at the next tick.
             if takes_commands && commands.capacity() > 0 && self.shared.take_wanted() {
                 self.broker.queue_ready();
             }
-            // Answers come first: what they end makes room for what commands begin. There are only as many as operations under way.
+            // Answers come first: they complete work and make space for the work of commands. There are only as many as operations in
+            // flight.
             tokio::select! {
                 biased;
                 Some(message) = self.answers.next() => {
@@ -158,7 +159,7 @@ impl NodeLoop {
                 Some(events) = self.events.recv() => self.handle_bus_event(events),
                 count = commands.recv_many(&mut taken, COMMANDS_TAKEN_MAX), if takes_commands => {
                     if count == 0 {
-                        // All handles are gone, and nobody can ask for anything.
+                        // All handles were dropped, so no more commands can arrive.
                         self.stop();
                     }
                     for command in taken.drain(..) {
@@ -189,7 +190,7 @@ impl NodeLoop {
         }
     }
 
-    /// Carries out what the machine has decided, and what has found room by it.
+    /// Executes the decisions of the member, and retries deferred commands.
     fn execute(&mut self) {
         loop {
             while let Some(output) = self.member.next_output() {
@@ -216,7 +217,7 @@ impl NodeLoop {
                             self.shared.serve_until(0);
                             self.ended = ended;
                         } else if decision == Decision::Resumed {
-                            // A shard that goes on asks at once whether it may.
+                            // A shard that resumes checks the lease at once.
                             self.shared.serve_until(self.member.serves_until_ms());
                         }
                         self.broker.decide(decision);
@@ -224,7 +225,7 @@ impl NodeLoop {
                 }
             }
             if self.shared.serve_until(self.member.serves_until_ms()) {
-                // It was renewed before the machine saw that it had run out, so nothing was decided.
+                // The lease was renewed before the member noticed that it had expired, so it has decided nothing.
                 self.broker.decide(Decision::Resumed);
             }
             if self.deferred.is_empty() || !self.retry_deferred() {
@@ -233,7 +234,7 @@ impl NodeLoop {
         }
     }
 
-    /// The subject is listened to before anything that is sent from now on leaves. Where there is no room for that, the probe is sent again.
+    /// Subscribes before anything is sent from now on. If the connection has no space for that, the probe is repeated.
     fn subscribe_echoes(&mut self, number: u64) {
         if self.echoes.as_ref().is_none_or(|(known, _)| *known != number) {
             let subscribe = self.link.client.subscribe(probe_subject(self.member.incarnation(), number));
@@ -263,7 +264,7 @@ impl NodeLoop {
         }
     }
 
-    /// Does what a command says. Gives a message back whose partition has no room.
+    /// Executes a command. Returns a message if its partition is full.
     fn act(&mut self, command: Command) -> Option<(Partition, Command)> {
         let now_ms = now_ms();
         match command {
@@ -323,7 +324,7 @@ impl NodeLoop {
         self.stops_at_ms = Some(self.stops_at_ms.unwrap_or(at_ms));
     }
 
-    /// Lets those go on whose partition has room again. Says whether anybody did.
+    /// Retries the deferred commands of partitions that have space. Returns whether any was executed.
     fn retry_deferred(&mut self) -> bool {
         let mut has_progress = false;
         for partition in Partition::all() {
@@ -339,7 +340,7 @@ impl NodeLoop {
         has_progress
     }
 
-    /// Does what it can of a client's commands, in order. Says how many are left.
+    /// Executes as many of a client's commands as possible, in order. Returns the number of remaining ones.
     fn retry(&mut self, client: ClientKey, partition: Partition, mut commands: VecDeque<Command>) -> usize {
         let mut is_first = true;
         while let Some(command) = commands.pop_front() {
@@ -355,13 +356,13 @@ impl NodeLoop {
         0
     }
 
-    /// Of a message that comes by several patterns, one copy counts.
+    /// Handles a bus event. Of a message that matches several patterns, one copy counts.
     fn handle_bus_event(&mut self, events: BusEvent) {
         match events {
             BusEvent::ActivePattern(listening) if self.bus.is_listening(&listening) => {
                 self.member.listening(now_ms(), &listening.pattern);
             }
-            // It is not listened to any more, or anew.
+            // The subscription was cancelled or replaced.
             BusEvent::ActivePattern(_) => {}
             BusEvent::Message { pattern, subject, message } => {
                 if self.member.counts(&pattern, &subject) && !self.broker.receive_broadcast(&pattern, &subject, message)
@@ -380,13 +381,13 @@ impl NodeLoop {
             Input::Link(number, _) if number != self.reached => {}
             Input::Link(_, Ok(link)) => self.switch_connection(*link),
             Input::Link(_, Err(error)) => {
-                warn!("the new access to NATS cannot be used, and the one before goes on: {error}");
+                warn!("cannot use the new NATS access settings, keeping the current connection: {error}");
                 self.broker.connection_status(&ConnectionStatus::AccessRefused(error));
             }
         }
     }
 
-    /// Makes another connection, while the one before serves.
+    /// Opens another connection while the current one stays in use.
     fn reach(&mut self, access: Access) {
         self.reached += 1;
         let (number, seed) = (self.reached, self.seed);
@@ -404,9 +405,9 @@ impl NodeLoop {
         });
     }
 
-    /// Operations go by the new connection from now on. Answers to those that went by the old one still come by both.
+    /// Switches operations to the new connection. Answers may still arrive on both.
     fn switch_connection(&mut self, mut link: Link) {
-        info!("another connection to NATS is used from now on");
+        info!("switched to a new NATS connection");
         self.answers.extend(link.answers.take());
         self.peers.extend(link.peers.take());
         self.store.use_connection(link.client.clone());

@@ -192,7 +192,7 @@ impl Chunks {
         }
     }
 
-    /// Moves what is in a chunk to its beginning when there is little room behind it.
+    /// Moves the data of a chunk to its beginning if there is little space after it.
     fn with_room(&mut self, mut chunk: Chunk, range: Range<usize>) -> (Chunk, Range<usize>) {
         if CHUNK_BYTES - range.end >= CHUNK_BYTES / 4 && chunk.get_mut().is_some() {
             return (chunk, range);

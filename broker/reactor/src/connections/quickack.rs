@@ -218,7 +218,7 @@ mod tests {
     #[test]
     fn two_gaps_of_a_delayed_acknowledgement_are_enough() {
         assert_eq!(after(DelayedAckDetector::default(), &[43, 41]), [false, false, true]);
-        // With a pause of the user between them.
+        // With a pause of the user in between.
         assert_eq!(after(DelayedAckDetector::default(), &[43, 700, 41]), [false, false, false, true]);
     }
 
