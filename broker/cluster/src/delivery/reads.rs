@@ -1,4 +1,4 @@
-//! Reads for sessions that are behind. Shards that want the same share one.
+//! Reads for lagging sessions. Shards that request the same range share one read.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -14,14 +14,14 @@ use super::counters::DeliveryCounters;
 use super::decode::{Gaps, span_of};
 use super::group_cache::GroupCache;
 
-/// What a shard wants to read.
+/// A read request of a shard.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ReadRequest {
-    /// Comes back with the answer.
+    /// Returned with the answer.
     pub number: u64,
-    /// Of which partition.
+    /// The partition.
     pub partition: Partition,
-    /// From where on.
+    /// The first sequence to read.
     pub from: Sequence,
 }
 
@@ -29,7 +29,7 @@ pub struct ReadRequest {
 pub(crate) struct Reads {
     in_flight: BTreeMap<OperationId, Read>,
     waiting: VecDeque<Read>,
-    /// What was not answered, and when it is asked again, in order.
+    /// Failed reads with the time of the next attempt, in order.
     again: VecDeque<(u64, Read)>,
     cache: GroupCache,
 }
@@ -38,7 +38,7 @@ pub(crate) struct Reads {
 struct Read {
     partition: Partition,
     from: Sequence,
-    /// Shard and number of each who wants it.
+    /// The shard and the request number of each requester.
     asked_by: Vec<(usize, u64)>,
 }
 
@@ -111,7 +111,7 @@ impl Reads {
                 self.insert(&span, settings, counters);
                 notify(span, &read.asked_by, out);
             }
-            // A replica that is behind, or a broker that is too old for the group that comes next.
+            // The replica lags behind, or the next group needs a newer version of the broker.
             None => self.again.push_back((now_ms + settings.retry_ms, read)),
         }
         if let Some(read) = self.waiting.pop_front() {

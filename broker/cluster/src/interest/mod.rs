@@ -1,7 +1,7 @@
-//! What a node listens to on the bus: the patterns of its clients' filters, counted by reference.
+//! The patterns that a node subscribes to on the bus: those of its clients' filters, with reference counts.
 //!
-//! Each pattern costs memory, on this node and on the bus. So from more than [`SIBLINGS_MAX`] on that differ in one level alone, a node listens to
-//! one with a wildcard there; and from [`PATTERNS_MAX`] on, to prefixes. Then it gets more than it wants.
+//! Each pattern costs memory, on this node and on the bus. So if more than [`SIBLINGS_MAX`] patterns differ in only one level, the node
+//! subscribes to one with a wildcard there, and above [`PATTERNS_MAX`] patterns, to prefixes. It then receives more messages than it needs.
 
 mod patterns;
 mod probe;
@@ -17,18 +17,19 @@ pub(crate) use probe::ProbeMessage;
 use siblings::Siblings;
 pub(crate) use sync::{InterestSync, InterestSyncContext};
 
-/// Patterns with one parent level that each have another token behind it. From more on, one stands for all of them.
+/// The number of patterns with the same parent level above which one wildcard pattern replaces them.
 pub const SIBLINGS_MAX: usize = 256;
 
-/// Siblings are looked for when there are more patterns by this part than when that was done last.
+/// Siblings are searched again when the number of patterns has grown by this fraction since the last search.
 const SIBLING_CHECK_FRACTION: usize = 8;
 
-/// A node that would listen to more patterns listens to their first two levels; if these are more, to one level; and if these are, to everything.
+/// Above this number of patterns, a node subscribes to their first two levels; if these are still more, to one level, and then to
+/// everything.
 pub const PATTERNS_MAX: usize = 20_000;
-/// It listens to longer ones again when there are no more of them than this.
+/// Longer patterns are used again when there are at most this many of them.
 pub const PATTERNS_FEW: usize = PATTERNS_MAX / 2;
 
-/// How many levels of a pattern count.
+/// The number of levels of a pattern that count.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Depth {
     All,
@@ -39,33 +40,33 @@ enum Depth {
 
 const DEPTHS: [Depth; 4] = [Depth::All, Depth::Two, Depth::One, Depth::None];
 
-/// Something for the bus to do.
+/// An instruction for the bus.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Change {
-    /// Bring what matches this pattern.
+    /// Subscribe to this pattern.
     AddInterest(String),
-    /// Bring it no more.
+    /// Unsubscribe from this pattern.
     RemoveInterest(String),
 }
 
-/// To what a node listens.
+/// The patterns that a node subscribes to.
 #[derive(Debug)]
 pub struct Interest {
-    /// Patterns of the filters, and how often each is wanted.
+    /// Patterns of the filters, with reference counts.
     patterns: BTreeMap<Box<str>, u32>,
     siblings: Siblings,
-    /// How many patterns there were when siblings were looked for.
+    /// The number of patterns at the last search for siblings.
     last_check: usize,
-    /// Patterns of the filters, widened and cut to each depth, and how many of them become each.
+    /// Patterns of the filters, widened and cut to each depth, with the number of patterns that become each.
     wanted: [BTreeMap<String, u64>; DEPTHS.len()],
     depth: Depth,
-    /// What the bus has been told to listen to.
+    /// The patterns that the bus was told to subscribe to.
     told: BTreeSet<String>,
-    /// Patterns that the bus has confirmed: one of these counts for each message.
+    /// Patterns that the bus has confirmed. For each message, one of them counts.
     confirmed: Patterns,
-    /// Patterns that are not wanted, or not so long or so wide. They go when nothing is awaited any more.
+    /// Patterns that are no longer needed in this form. They are removed when no confirmation is awaited.
     leaving: BTreeSet<String>,
-    /// Patterns that take their place, and are not confirmed.
+    /// Patterns that replace them and are not confirmed.
     awaited: BTreeSet<String>,
     max: usize,
     few: usize,
@@ -79,8 +80,8 @@ impl Default for Interest {
 }
 
 impl Interest {
-    /// Nothing is listened to. More than `siblings_max` patterns that differ in one level become one. More than `max` patterns become shorter, and
-    /// longer again from `few` on.
+    /// Creates an empty set. More than `siblings_max` patterns that differ in one level become one. Above `max` patterns they are
+    /// shortened, and at `few` lengthened again.
     pub fn with_limits(max: usize, few: usize, siblings_max: usize) -> Interest {
         Interest {
             patterns: BTreeMap::new(),
@@ -98,11 +99,11 @@ impl Interest {
         }
     }
 
-    /// A filter of a connected client.
+    /// Adds a filter of a connected client.
     pub fn add(&mut self, filter: &str) -> Vec<Change> {
         let mut changes = Vec::new();
         if self.patterns.is_empty() {
-            // Topics whose subject is a digest match any filter, as far as a subject can tell.
+            // Topics whose subject is a digest match any filter, as far as the subject tells.
             self.want(DIGESTS, &mut changes);
         }
         for pattern in patterns_of(filter) {
@@ -112,7 +113,7 @@ impl Interest {
         changes
     }
 
-    /// A filter is gone. Each is counted, so nothing is said twice that was said once.
+    /// Removes a filter. Filters are counted, so each must be removed as often as it was added.
     pub fn remove(&mut self, filter: &str) -> Vec<Change> {
         let mut changes = Vec::new();
         for pattern in patterns_of(filter) {
@@ -125,7 +126,7 @@ impl Interest {
         changes
     }
 
-    /// The bus listens to a pattern now.
+    /// The bus has confirmed a pattern.
     pub fn confirm(&mut self, pattern: &str) -> Vec<Change> {
         let mut changes = Vec::new();
         if self.told.contains(pattern) {
@@ -136,35 +137,35 @@ impl Interest {
         changes
     }
 
-    /// Whether the copy of a message that came by this pattern is the one that counts: the first pattern in the order of bytes, of those that the
-    /// bus has confirmed and that match.
+    /// Whether the copy of a message that arrived by this pattern counts: it must be the first confirmed pattern, in byte order, that
+    /// matches.
     pub fn counts(&self, pattern: &str, subject: &str) -> bool {
         match self.confirmed.first_match(subject) {
             _ if is(Mutant::CountsAllCopies) => true,
             Some(first) => first == pattern,
-            // It came before its confirmation. Nobody else can have brought it.
+            // It arrived before the confirmation, so no other pattern can have delivered it.
             None => {
                 self.told.iter().find(|told| crate::subject::matches(told, subject)).is_some_and(|told| told == pattern)
             }
         }
     }
 
-    /// What the bus has been told to listen to.
+    /// Returns the patterns that the bus was told to subscribe to.
     pub fn told(&self) -> impl Iterator<Item = &str> {
         self.told.iter().map(String::as_str)
     }
 
-    /// To how many patterns the node listens.
+    /// Returns the number of subscribed patterns.
     pub fn len(&self) -> usize {
         self.told.len()
     }
 
-    /// Whether it listens to nothing.
+    /// Whether no pattern is subscribed.
     pub fn is_empty(&self) -> bool {
         self.told.is_empty()
     }
 
-    /// Whether it listens to more than is wanted.
+    /// Whether the patterns match more than needed.
     pub fn is_coarse(&self) -> bool {
         self.depth != Depth::All || self.siblings.have_wildcard()
     }
@@ -181,7 +182,7 @@ impl Interest {
         for (depth, wanted) in DEPTHS.into_iter().zip(&mut self.wanted) {
             let pattern = cut(pattern, depth);
             if !count_one_more(wanted, &pattern) {
-                // What is wanted already was counted in all shorter forms when it was wanted first.
+                // The pattern was already counted in all shorter forms.
                 return;
             }
             if depth == self.depth {
@@ -217,18 +218,18 @@ impl Interest {
         let Some(pattern) = gone else { return };
         self.awaited.remove(&pattern);
         if self.confirmed.contains(&pattern) && !self.awaited.is_empty() {
-            // What is awaited may be for messages that only this pattern brings so far.
+            // A replacement is not confirmed yet, so only this pattern may deliver some messages.
             self.leaving.insert(pattern);
         } else {
             self.remove_interest(pattern, changes);
         }
     }
 
-    /// Looks for siblings once there are so many more patterns than when that was done last, or half as many. Says whether others are to be
-    /// listened to now.
+    /// Searches for siblings when the number of patterns has grown enough since the last search, or has halved. Returns whether the
+    /// patterns have changed.
     fn find_siblings(&mut self) -> bool {
         let (count, before) = (self.patterns.len(), self.last_check.max(self.siblings_max));
-        // What each takes that is listened to for itself is many times what a look at it does.
+        // Subscribing to a pattern costs many times as much as examining it.
         let has_grown = count > before.saturating_add(before / SIBLING_CHECK_FRACTION);
         let has_shrunk = self.siblings.have_wildcard() && count < before / 2;
         if !has_grown && !has_shrunk {
@@ -249,7 +250,7 @@ impl Interest {
         true
     }
 
-    /// Changes the depth if there are too many patterns, or so few that longer ones will do.
+    /// Changes the depth if there are too many patterns, or few enough for longer ones.
     fn settle(&mut self, changes: &mut Vec<Change>) {
         let are_others = self.find_siblings();
         let is_too_much = |depth: &Depth, max| self.wanted[*depth as usize].len() > max && *depth != Depth::None;
@@ -272,7 +273,7 @@ impl Interest {
         self.leave(changes);
     }
 
-    /// Lets go of what is not wanted any more, once what takes its place is confirmed.
+    /// Removes patterns that are no longer needed, once their replacements are confirmed.
     fn leave(&mut self, changes: &mut Vec<Change>) {
         if self.awaited.is_empty() || is(Mutant::UnlistensFirst) {
             for pattern in std::mem::take(&mut self.leaving) {
@@ -288,14 +289,14 @@ impl Interest {
     }
 }
 
-/// Says whether it is the first.
+/// Returns whether it is the first.
 fn count_one_more(wanted: &mut BTreeMap<String, u64>, pattern: &str) -> bool {
     let count = wanted.entry(pattern.to_owned()).or_default();
     *count += 1;
     *count == 1
 }
 
-/// A pattern that matches all that `pattern` does, with this many levels.
+/// Returns a pattern with this many levels that matches everything that `pattern` does.
 fn cut(pattern: &str, depth: Depth) -> String {
     let levels = match depth {
         Depth::All => return pattern.to_owned(),
