@@ -303,6 +303,6 @@ mod tests {
         let replay = recovery.finish();
         slots.loses = true;
         let error = described(&replay, |spilled| slots.read(spilled)).expect_err("nothing can be read");
-        assert!(error.contains("cannot be read from the folder for cold messages"), "{error}");
+        assert!(error.contains("back from the spill directory"), "{error}");
     }
 }

@@ -192,7 +192,7 @@ impl Member {
         }
     }
 
-    /// MessageSource a burial has found is to be retained.
+    /// Retains messages that the removal of a node has found.
     pub(super) fn repair(&mut self) {
         for (node, attempt, record) in self.nodes.take_repairs() {
             let waiter = Waiter::Removal(node, attempt);

@@ -131,7 +131,7 @@ impl DiskError {
                 "mount the file system read-write, or use another directory"
             }
             ErrorKind::StorageFull | ErrorKind::QuotaExceeded => {
-                "free disk space and try again; acknowledged data is not lost"
+                "make room on the disk and try again; acknowledged data is not lost"
             }
             ErrorKind::NotADirectory | ErrorKind::NotFound => "use a directory that exists or can be created",
             _ => "check the disk and the kernel log",

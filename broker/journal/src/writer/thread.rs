@@ -199,7 +199,7 @@ impl<D: Disk> Writer<D> {
                 Some(at_ms) if now_ms < at_ms.saturating_add(SPACE_RETRY_MS) => return Ok(()),
                 Some(_) => {}
                 None => log::warn!(
-                    "no disk space for the next segment of the journal: messages that must be persisted are rejected until there is"
+                    "no space for the next segment of the journal: messages that must be persisted are rejected until there is"
                 ),
             }
             self.no_space_at_ms = Some(now_ms);

@@ -93,7 +93,7 @@ mod tests {
         let missing = Credentials::NKey("missing.nk".into());
         let error = check(&missing).expect_err("no file").to_string();
         assert!(
-            error.starts_with("missing.nk, which should hold the seed") && error.ends_with("[cluster_file]"),
+            error.starts_with("missing.nk, which must contain the seed") && error.ends_with("[cluster_file]"),
             "{error}"
         );
         let error = key_pair("SUAgeheim", Path::new("a.nk"), NKEY).expect_err("no seed").to_string();

@@ -42,8 +42,8 @@ fn streams_that_are_weaker_are_told_exactly() {
     // Made with one replica, on purpose. Without saying so, they are not enough.
     let error = refusal(settings(&servers)).to_string();
     assert!(
-        error.contains("is not what this broker needs: num_replicas is 1 and must be 3; change it with")
-            && error.contains("or say by cluster.replicas"),
+        error.contains("has unsuitable settings: num_replicas is 1 and must be 3; change them with")
+            && error.contains("or lower cluster.replicas"),
         "{error}"
     );
 }

@@ -67,7 +67,7 @@ impl Connections {
             let address = address_of(&origin);
             log::info!(
                 listener = &**origin.listener(), address = &*address;
-                "refused connection: invalid PROXY header: {why}"
+                "refused connection: PROXY header rejected: {why}"
             );
         }
         self.handle_peer_close(shard, id);
