@@ -303,6 +303,6 @@ mod tests {
         let replay = recovery.finish();
         slots.loses = true;
         let error = described(&replay, |spilled| slots.read(spilled)).expect_err("nothing can be read");
-        assert!(error.contains("back from the spill directory"), "{error}");
+        assert!(error.contains("from the spill directory"), "{error}");
     }
 }

@@ -1,4 +1,4 @@
-//! Snapshots made of the last one and the log behind it: they lead to the state that the whole log leads to.
+//! Tests that snapshots merged from the last snapshot and the log lead to the same state as the whole log.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -46,7 +46,7 @@ fn queued(message: Message) -> Change {
     })
 }
 
-/// A source of numbers that is the same for the same seed.
+/// A deterministic source of numbers.
 struct Random(u64);
 
 impl Random {
@@ -98,7 +98,7 @@ impl Written {
     }
 }
 
-/// What is on the disk.
+/// Reads the state from the disk.
 fn read(disk: &FaultyDisk) -> Replay {
     let mut recovery = Recovery::new(None);
     let covered = read_snapshot(disk, &mut recovery).expect("no faults").covered;
@@ -110,7 +110,7 @@ fn read(disk: &FaultyDisk) -> Replay {
     recovery.finish()
 }
 
-/// Nobody may want to put anything there: what topics retain goes from file to file.
+/// A store that must not be used, because retained messages go from file to file.
 struct NeverSpill;
 
 impl SpillStore for NeverSpill {
@@ -128,14 +128,14 @@ impl SpillStore for NeverSpill {
     }
 }
 
-/// The state as records, with what topics retain in their order.
+/// Encodes the state as records, with retained messages in a fixed order.
 fn described(replay: &Replay) -> Vec<u8> {
     let mut frame = FrameWriter::default();
     replay.describe(|_| None, |record| frame.add(record)).expect("nothing is cold");
     frame.take(Vec::new())
 }
 
-/// How many messages are retained by the records of the last snapshot, and the topics that it says are cleared.
+/// Returns the number of messages retained by the records of the last snapshot, and the topics that it clears.
 fn of_snapshot(disk: &FaultyDisk) -> (usize, Vec<String>) {
     let mut snapshot = SnapshotReader::newest(disk).expect("no faults").expect("is there");
     let (mut set, mut cleared) = (0, Vec::new());
@@ -161,14 +161,14 @@ fn set(message: Message) -> RetainedChange {
     RetainedChange::Set(message)
 }
 
-/// A log that is compacted now and then, while messages are queued and topics retain and are cleared, in an order that comes of the seed. In the
-/// end there is the state that all of the log leads to.
+/// Compacts a log now and then, while messages are queued and retained messages are set and cleared, in an order that depends on the seed.
+/// The final state must be that of the whole log.
 fn compact_now_and_then(seed: u64) {
     let mut random = Random(seed);
     let mut written = Written::begin(seed);
     let (one, mut number, mut sequence) = (SessionNumber(1), 0, 0);
     written.write(&[Record::Opened { session: one, client_id: "a", at_ms: 1 }]);
-    // Changes that took effect, and are written down later.
+    // Changes that took effect, and are recorded later.
     let mut late: Vec<(u64, RetainedChange)> = Vec::new();
     for _ in 0..300 {
         number += 1;
@@ -217,7 +217,7 @@ fn a_snapshot_of_a_snapshot_is_the_state_whatever_has_changed_and_in_which_order
     (0..SEEDS).for_each(compact_now_and_then);
 }
 
-/// Faults of merging that are put in on purpose.
+/// Deliberate faults of merging are found.
 #[test]
 fn faults_of_merging_are_found() {
     use tautwire_durable::mutant::{Mutant, mutate};
@@ -268,7 +268,7 @@ fn a_cleared_topic_is_dropped_once_no_older_change_can_follow() {
     written.write(&[Record::Retained { sequence: 2 + LATE_CHANGES_MAX, change: &change }]);
     written.compact();
     assert_eq!(of_snapshot(&written.disk), (1, vec!["just in time".to_owned()]));
-    // The snapshot knows of a change that is later by so much, and the log behind it does not.
+    // The snapshot has a change that is later by this much, and the log after it does not.
     clear(&mut written, 1, "late");
     written.compact();
     assert_eq!(of_snapshot(&written.disk), (1, vec!["just in time".to_owned()]));
@@ -277,7 +277,7 @@ fn a_cleared_topic_is_dropped_once_no_older_change_can_follow() {
     assert_eq!(of_snapshot(&written.disk), (1, vec!["now".to_owned()]));
 }
 
-/// A snapshot of the log's first frames that can only be put together with all of it in memory, since it names a message of an earlier frame.
+/// Writes a snapshot of the log's first frames that cannot be merged, because it names a message of an earlier frame.
 fn snapshot_unfit_to_merge(written: &Written) {
     let mut frame = FrameWriter::default();
     frame.add(&Record::Opened { session: SessionNumber(1), client_id: "a", at_ms: 1 });
@@ -318,7 +318,7 @@ fn a_snapshot_has_the_frames_up_to_the_one_that_it_covers_and_no_other() {
             "{:?}",
             names(&written.disk)
         );
-        // A frame too many would queue its message twice, and one too few would lose it.
+        // An extra frame would queue its message twice, and a missing one would lose it.
         assert_eq!(described(&read(&written.disk)), before, "unfit to merge: {is_unfit}");
     }
 }
@@ -335,7 +335,7 @@ fn a_snapshot_that_cannot_be_merged_is_given_up_as_well() {
         let should_continue = || left.replace(left.get().saturating_sub(1)) > 0;
         compact(&written.disk, head, &mut NoSpillStore, should_continue).expect("is whole").is_none()
     };
-    // The five frames of the log and the first of the snapshot, before it turns out that they cannot be merged; then those of the log again.
+    // The five frames of the log and the first of the snapshot, before merging turns out to be impossible; then those of the log again.
     for frames in 0..11 {
         assert!(is_given_up_after(frames), "{frames}");
         assert_eq!(names(&written.disk), before);
@@ -343,7 +343,7 @@ fn a_snapshot_that_cannot_be_merged_is_given_up_as_well() {
     assert!(!is_given_up_after(100));
 }
 
-/// Nothing of ours writes such a snapshot, and the format allows it.
+/// Our code never writes such a snapshot, but the format allows it.
 #[test]
 fn a_snapshot_whose_records_name_messages_of_earlier_frames_is_understood() {
     let disk = FaultyDisk::new(5);
@@ -366,7 +366,7 @@ fn a_snapshot_whose_records_name_messages_of_earlier_frames_is_understood() {
     assert_eq!(described(&read(&disk)), before);
 }
 
-/// Remembers the most that it was told.
+/// Records the highest reported memory use.
 #[derive(Default)]
 struct HeldBytesLog(usize);
 
@@ -421,7 +421,7 @@ fn held_bytes_are_reported_during_recovery_and_rebuild() {
     let mut merged = HeldBytesLog::default();
     let head = SnapshotHead { log: log.id(), epoch: epoch(3), covered: Position(8_192), now_ms: 0 };
     compact(&disk, head, &mut merged, || true).expect("is understood").expect("is not given up");
-    // Buffers are told, too.
+    // Buffers are reported, too.
     assert!(merged.0 > told.0 + (1 << 20), "{} {}", merged.0, told.0);
 }
 
@@ -443,7 +443,7 @@ fn a_snapshot_that_is_given_up_or_fails_leaves_the_last_one() {
         assert_eq!(compact(&written.disk, head, &mut NoSpillStore, should_continue).expect("is whole"), None);
         assert_eq!(names(&written.disk), before, "{steps}");
     }
-    // Not whole any more, and nothing else has what it had.
+    // The snapshot is damaged, and nothing else has its data.
     let snapshot = before.iter().find(|name| name.starts_with("snapshot-")).expect("is there");
     written.disk.flip_bit(snapshot, 8_192 + 60, 1);
     assert!(compact(&written.disk, head, &mut NoSpillStore, || true).is_err());

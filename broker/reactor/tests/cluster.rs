@@ -1,5 +1,5 @@
-//! A broker of a cluster, on real sockets: requests reach the thread of the cluster, and what it tells reaches the clients. The cluster is
-//! one that grants everything at once.
+//! A broker in a cluster, on real sockets: requests reach the cluster thread, and its events reach the clients. The simulated cluster
+//! grants everything at once.
 
 use std::collections::{HashMap, VecDeque};
 use std::io::{Read, Write};
@@ -95,7 +95,7 @@ impl ClusterThread for Granting {
     }
 }
 
-/// A thread that has not heard yet that the node's life has begun refuses its clients: they try again.
+/// A thread that does not know yet that the node is active rejects its clients, which retry.
 fn connect(broker: &Broker, name: &str) -> TcpStream {
     for _ in 0..1000 {
         let mut stream = TcpStream::connect(broker.addresses()[0]).expect("it listens");

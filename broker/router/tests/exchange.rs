@@ -81,7 +81,7 @@ fn routes_lead_to_the_shards_and_groups_that_care() {
                 exchange.join(&whole, filter, member(shard, session));
             } else {
                 members.remove(&(whole.clone(), session));
-                // A member leaves by its session, wherever it said that it lives when it joined.
+                // A member leaves by its session, whatever shard it has joined from.
                 for shard in 0..4 {
                     exchange.leave(&whole, member(shard, session).session);
                 }
@@ -102,7 +102,7 @@ fn routes_lead_to_the_shards_and_groups_that_care() {
             |filter: &&&String| filter.splitn(3, '/').nth(2).is_some_and(|filter| topic_matches(filter, topic));
         assert_eq!(shares, groups.iter().filter(matched).map(|filter| filter.to_string()).collect(), "{topic}");
 
-        // Whoever remembers routes is told when they change.
+        // Cached routes are invalidated when they change.
         let now = (generation, shards, shares);
         if let Some(before) = known.insert(topic, now.clone()) {
             assert!(before.0 < generation || before == now, "the routes of {topic} changed and the generation did not");
@@ -162,7 +162,7 @@ fn retained_messages_are_the_last_of_their_topics_within_the_limits() {
     }
 }
 
-/// Subscribes and takes all retained messages: the generation, and the payload of each topic.
+/// Subscribes and reads all retained messages: returns the generation, and the payload of each topic.
 fn shown(exchange: &Exchange, shard: ShardIndex, filter: &str) -> (u64, BTreeMap<String, Vec<u8>>) {
     let (since, scan) = exchange.subscribe(shard, filter, FURTHER, true);
     let mut shown = BTreeMap::new();
@@ -182,7 +182,7 @@ fn shown(exchange: &Exchange, shard: ShardIndex, filter: &str) -> (u64, BTreeMap
     (since, shown)
 }
 
-/// A payload is copied before the lock is taken: nobody else waits for it.
+/// A payload is copied before the lock is taken, so that no one waits for the copy.
 #[test]
 fn others_read_while_a_message_is_made_to_be_retained() {
     const PATIENCE: Duration = Duration::from_secs(90);
@@ -203,7 +203,7 @@ fn others_read_while_a_message_is_made_to_be_retained() {
 #[test]
 fn a_message_is_shown_or_routed_and_never_both() {
     const MESSAGES: usize = 10_000;
-    // More topics than one step of a search looks at.
+    // More topics than one step of a scan visits.
     const SPREAD: usize = 300;
     let exchange = Exchange::new(2, ROOMY);
     let is_over = AtomicBool::new(false);
@@ -234,7 +234,7 @@ fn a_message_is_shown_or_routed_and_never_both() {
         let generations = publisher.join().expect("the publisher comes to its end");
         assert!(generations.is_sorted(), "one thread published them all");
         for (since, shown) in rounds {
-            // The subscription stands between these two.
+            // The subscription is ordered between these two.
             let (before, after) = generations.split_at(generations.partition_point(|generation| *generation < since));
             let shown: BTreeMap<usize, usize> = shown.into_values().map(|payload| number_of(&payload)).collect();
             for topic in 0..SPREAD.min(before.len()) {
@@ -284,7 +284,7 @@ fn quotas_hold_whatever_threads_retain_at_once() {
         retain(0, &format!("t/{topic}"), b"", None).expect("whatever is there can be cleared");
     }
     assert_eq!(exchange.retained(), (0, 0));
-    // Nobody has anything any more, and each may have all of its quota.
+    // All usage is gone, and each client has its full quota.
     for client in 0..CLIENTS {
         for number in 0..quota.messages {
             assert_eq!(retain(client, &format!("{client}/{number}"), b"x", None), Ok(()));
@@ -351,7 +351,7 @@ fn scans_that_are_dropped_leave_nothing_behind() {
     assert!(exchange.subscribe(ShardIndex(0), "+/none", FURTHER, true).1.is_none(), "the places are gone");
 }
 
-/// Wherever a group is found among others with the same filter, its members come and go.
+/// Members join and leave wherever a group is among others with the same filter.
 #[test]
 fn very_many_groups_of_one_filter_come_and_go() {
     const GROUPS: u32 = 20_000;
@@ -375,14 +375,14 @@ fn very_many_groups_of_one_filter_come_and_go() {
     assert_eq!((routes.shares.len(), exchange.shares()), (0, 0));
 }
 
-/// Several searches at a time, while topics come and go around them and some searches are given up.
+/// Several concurrent scans, while topics are added and removed around them and some scans are dropped.
 #[test]
 fn scans_find_what_stays_once_whatever_comes_and_goes() {
     const ROUNDS: usize = 300;
     const PLACES: usize = 600;
     const SCANNERS: u64 = 3;
     let exchange = Exchange::new(1, ROOMY);
-    // Every third topic stays; the others come and go, with levels above and below them.
+    // Every third topic stays; the others are added and removed, with levels above and below them.
     let topic = |place: usize| match place % 3 {
         0 => format!("t/{place}/stays"),
         1 => format!("t/{}/{place}", place - 1),

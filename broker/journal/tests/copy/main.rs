@@ -1,4 +1,4 @@
-//! Copying and reading a log to which somebody writes meanwhile: the disk writes on between any two reads.
+//! Copies and reads a log that is being written: the disk grows between any two reads.
 
 mod busy;
 
@@ -10,7 +10,7 @@ use tautwire_journal::{
 
 use crate::busy::{Between, Busy};
 
-/// The bodies of all frames behind `covered`, each of which begins with its number.
+/// Returns the bodies of all frames after `covered`, each of which begins with its number.
 fn numbers<D: Disk>(disk: &D, covered: Position) -> Vec<u64> {
     let mut reader = Reader::open(disk, covered).expect("no faults");
     let mut numbers = Vec::new();
@@ -158,12 +158,12 @@ fn of_a_damaged_snapshot_the_rest_is_read() {
     };
     let all: Vec<u8> = (0..10).collect();
     assert_eq!(left(), (all.clone(), 0));
-    // The third frame begins behind two of 8,048 bytes.
+    // The third frame begins after two of 8,048 bytes.
     disk.flip_bit(name, 8_192 + 2 * 8_048 + 100, 0);
     let Snapshots { whole, damaged } = Snapshots::of(&disk).expect("no faults");
     assert!(whole.is_none() && damaged == [name]);
     assert_eq!(left(), (vec![0, 1, 3, 4, 5, 6, 7, 8, 9], 1));
-    // Without a header the first frame says what is needed.
+    // Without a header, the first frame provides the data.
     for offset in [20, 4_096 + 20] {
         disk.flip_bit(name, offset, 0);
     }

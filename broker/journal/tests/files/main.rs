@@ -1,4 +1,4 @@
-//! The log in a real directory, snapshots, and what is refused.
+//! Tests the log in a real directory, snapshots, and rejected directories.
 
 use std::io::ErrorKind;
 use std::os::unix::fs::PermissionsExt;
@@ -34,7 +34,7 @@ fn open<D: Disk>(disk: &D, number: u64, covered: Position, on_damage: OnDamage) 
     Ok((log, recovery, bodies))
 }
 
-/// A directory that is removed at the end.
+/// A directory that is removed at the end of the test.
 struct Folder(PathBuf);
 
 impl Folder {
@@ -132,7 +132,7 @@ fn damage_in_the_middle_is_refused_named_and_skipped_on_demand() {
 
     let (mut log, recovery, bodies) = open(&disk, 2, Position::START, OnDamage::Skip).expect("can go on");
     assert_eq!((bodies.len(), recovery.damage.len()), (2, 1));
-    // What was damaged is kept for people when it is released.
+    // A damaged segment is kept for people when it is released.
     log.append(ShardNumber(0), TurnNumber(1), b"").expect("fits");
     let position = log.commit().expect("no faults");
     log.release(position).expect("no faults");
@@ -143,7 +143,7 @@ fn damage_in_the_middle_is_refused_named_and_skipped_on_demand() {
 fn missing_frames_that_an_earlier_open_read_are_damage() {
     let disk = with_three_frames();
     drop(open(&disk, 2, Position::START, OnDamage::Refuse).expect("is whole"));
-    // The last frames of the log: alone they would look like a torn tail.
+    // The last frames of the log: on their own they would look like a torn tail.
     for offset in [16_384 + 48, 20_480 + 8] {
         disk.flip_bit(FIRST_SEGMENT, offset, 0);
     }
@@ -209,7 +209,7 @@ fn without_space_for_a_segment_the_log_goes_on_to_the_end_of_the_present_one() {
             let result = log.commit();
             (result, log.durable())
         };
-        // A segment of 16 blocks has room for 14 groups of one.
+        // A segment of 16 blocks has space for 14 groups of one block.
         for turn in 1..=14 {
             append(turn).0.expect("there is room");
         }
@@ -254,7 +254,7 @@ fn frames_that_are_covered_do_not_matter_even_in_the_midst_of_a_group() {
     assert_eq!((bodies(0), bodies(8_192)), (vec![1, 2, 3, 4, 5, 6], vec![2, 3, 4, 5, 6]));
     assert_eq!((bodies(8_192 + 128), bodies(12_288 + 64)), (vec![4, 5, 6], vec![6]));
     disk.flip_bit(FIRST_SEGMENT, 8_192 + 48, 0);
-    // That nothing but what is covered was lost cannot be told within a group.
+    // Within a group it is unknown whether only covered data was lost.
     assert_eq!((bodies(0), bodies(8_192)), (vec![0, 2, 3, 4, 5, 6], vec![0, 2, 3, 4, 5, 6]));
     assert_eq!(bodies(8_192 + 128), vec![4, 5, 6]);
 }
@@ -267,7 +267,7 @@ fn what_is_durable_is_read_in_pieces_as_it_is_in_whole_segments() {
         for turn in 1..=40 {
             let body = vec![life as u8; 3_000 * (turn as usize % 5)];
             log.append(ShardNumber(0), TurnNumber(turn), &body).expect("fits");
-            // The last one of each life is not there, and its place is.
+            // The last one of each run is missing, and its position is skipped.
             if turn % 3 == 0 {
                 log.commit().expect("no faults");
                 log.prepare(0).expect("no faults");
@@ -298,7 +298,7 @@ fn what_is_durable_is_read_in_pieces_as_it_is_in_whole_segments() {
     for (covered, _) in &all.0 {
         assert_eq!(in_pieces(*covered), whole(*covered), "{covered:?}");
     }
-    // Before a hole it ends.
+    // The iteration ends before a hole.
     let (at, _) = all.0[1];
     disk.flip_bit(FIRST_SEGMENT, at.0 + 50, 0);
     let (left, last) = in_pieces(Position::START);

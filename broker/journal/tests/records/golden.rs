@@ -1,4 +1,4 @@
-//! The bytes of each version, written by hand and never by the code under test.
+//! The bytes of each format version, written by hand and never by the code under test.
 
 use tautwire_journal::disk::{Disk, DiskFile, FaultyDisk};
 use tautwire_journal::record::{Ids, Member, PendingRecord, Record, Records};

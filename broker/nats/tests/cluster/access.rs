@@ -1,4 +1,4 @@
-//! Who a node is to the servers, and how that changes while it serves.
+//! Tests the credentials of a node, and changing them at runtime.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -38,7 +38,7 @@ fn passwords_tokens_and_keys_are_read_from_files_and_changed_while_serving() {
     node.publish(first.client, 1, "t", b"by the new connection");
     node.wait_stored(first.client, 1);
 
-    // One that cannot be used changes nothing.
+    // Unusable credentials change nothing.
     access.credentials = Credentials::Token("missing".into());
     node.give(Command::Reconnect(Box::new(access)));
     node.told.wait_for("the access is refused", |told| {
@@ -67,7 +67,7 @@ fn a_file_that_is_missing_ends_it_at_once_and_a_wrong_secret_is_tried_again() {
             .then_some(())
     });
 
-    // The file is read for each attempt, so whoever corrects it need not say so.
+    // The file is read for each attempt, so a corrected file needs no notification.
     let password = write(servers.folder(), "password", "wrong");
     settings.access.credentials = Credentials::Password { user: "one".to_owned(), file: password };
     let node = Node::begin(settings, None);

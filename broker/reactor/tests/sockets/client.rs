@@ -15,7 +15,7 @@ use tautwire_reactor::{AcceptOptions, Broker, ListenerConfig};
 use tautwire_router::RetainedLimits;
 use tautwire_session::AckLevel;
 
-/// Longer than anything here may take; a test that waits so long has failed.
+/// Longer than anything here may take. A test that waits so long has failed.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(90);
 
 /// A broker that is stopped when the test is over. To be made before its clients: those that are gone need not be waited
@@ -60,7 +60,7 @@ pub(crate) fn start(settings: Settings, threads: usize) -> Running {
     Running(Some(broker.expect("a broker starts on a port of the kernel's choice")))
 }
 
-/// Without `$SYS` topics nothing wakes a thread by chance.
+/// Without `$SYS` topics, nothing wakes a thread by chance.
 pub(crate) fn quiet() -> Settings {
     Settings { sys_interval_s: 0, ..Settings::default() }
 }
@@ -96,7 +96,7 @@ impl Client {
         Client { stream, version, input: Vec::new() }
     }
 
-    /// The same connection once more, for writing while this one reads.
+    /// Returns the same connection, for writing while this one reads.
     pub(crate) fn second_hand(&self) -> Client {
         let stream = self.stream.try_clone().expect("a socket can be shared");
         Client { stream, version: self.version, input: Vec::new() }
@@ -106,7 +106,7 @@ impl Client {
         self.stream.write_all(bytes).expect("the broker reads");
     }
 
-    /// As sockets are where nobody sets `TCP_NODELAY`.
+    /// Disables `TCP_NODELAY`, as for sockets where it is not set.
     pub(crate) fn delay_small_packets(&self) {
         self.stream.set_nodelay(false).expect("a socket takes options");
     }
@@ -121,7 +121,7 @@ impl Client {
         assert!(!connack.reason.is_error(), "{connack:?}");
     }
 
-    /// The next packet; `None` where the connection has ended.
+    /// Returns the next packet, or `None` if the connection has ended.
     pub(crate) fn next(&mut self) -> Option<OwnedPacket> {
         loop {
             match decode(&self.input, &DecodeOptions::new(self.version)) {
@@ -195,7 +195,7 @@ pub(crate) fn connect_bytes(id: &str, version: ProtocolVersion) -> Vec<u8> {
     bytes
 }
 
-/// A PUBLISH of 5.0; with QoS 1 where there is a packet identifier.
+/// Encodes a PUBLISH of MQTT 5.0, with QoS 1 if there is a Packet Identifier.
 pub(crate) fn publish_bytes(topic: &str, packet_id: Option<u16>, retain: bool, payload: &[u8]) -> Vec<u8> {
     let delivery = match packet_id.and_then(PacketId::new) {
         Some(packet_id) => Delivery::AtLeastOnce { packet_id, dup: false },
@@ -208,7 +208,7 @@ pub(crate) fn publish_bytes(topic: &str, packet_id: Option<u16>, retain: bool, p
     bytes
 }
 
-/// Bytes that tell where a part is missing, doubled or out of place.
+/// Returns bytes that reveal missing, duplicated or misplaced parts.
 pub(crate) fn pattern(seed: usize, len: usize) -> Vec<u8> {
     (0..len).map(|at| (at.wrapping_mul(31) ^ (at >> 8) ^ seed.wrapping_mul(97)) as u8).collect()
 }
