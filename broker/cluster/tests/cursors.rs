@@ -1,4 +1,4 @@
-//! Cursors, beside a list of what has become of each message.
+//! Tests cursors against a list of the state of each message.
 
 use proptest::prelude::*;
 use tautwire_cluster::Sequence;
@@ -109,7 +109,7 @@ fn what_breaks_off_goes_on_or_contradicts_itself_is_refused() {
     assert!((0..bytes.len()).all(|length| Cursors::decode(&bytes[..length]).is_err()));
     assert!(Cursors::decode(&[&bytes[..], &[0]].concat()).is_err());
     let rest = [0; 45];
-    // One open message: at the next place, and then before it; two at one place.
+    // One open message: at the next position, and then before it; two at one position.
     let cursor = |fields: &[u8]| Cursors::decode(&[&[1], fields, &rest].concat()).is_ok();
     assert!(!cursor(&[5, 1, 1, 5, 1]) && cursor(&[5, 1, 1, 5, 0]));
     assert!(!cursor(&[5, 1, 2, 4, 0, 0, 0]) && cursor(&[5, 1, 2, 4, 0, 0, 1]));

@@ -1,4 +1,4 @@
-//! The receivers of shards: whatever comes in which order, each session gets each of its messages once.
+//! Tests the receivers of shards: in any order of events, each session gets each of its messages once.
 
 use std::collections::BTreeSet;
 
@@ -19,7 +19,7 @@ fn place(sequence: u64, index: u32) -> Place {
     Place { sequence: Sequence(sequence), index }
 }
 
-/// A log of one partition that has groups of these sizes, from sequence 1 on.
+/// A log of one partition with groups of these sizes, from sequence 1 on.
 struct Log(Vec<u32>);
 
 impl Log {
@@ -55,13 +55,13 @@ struct Shard {
 struct World {
     log: Log,
     shards: [Shard; 2],
-    /// Where each session is, what it has got, and what of it is not acknowledged.
+    /// The slot of each session, its delivered messages, and the unacknowledged ones.
     sessions: Vec<(usize, Vec<Place>, Vec<Place>)>,
-    /// What is to be sent again after a move.
+    /// Messages to be sent again after a move.
     again: Vec<BTreeSet<Place>>,
-    /// How many messages each takes before it acknowledges one. It changes with the connection.
+    /// How many messages each session receives before it acknowledges one. Changes with the connection.
     windows: Vec<usize>,
-    /// Who had no room for a message has some before the shard has passed it.
+    /// Blocked receivers have capacity again before the shard has passed the message.
     is_quick: bool,
 }
 
@@ -176,7 +176,7 @@ impl World {
         self.again[slot as usize] = open.iter().copied().collect();
     }
 
-    /// Does what there is to do until there is nothing more.
+    /// Works until there is nothing left to do.
     fn finish(&mut self) {
         loop {
             let mut is_busy = false;
@@ -235,7 +235,7 @@ proptest! {
     }
 }
 
-/// One client acknowledges in the midst of what its own shard does with the message at hand.
+/// A client acknowledges while its own shard processes the current message.
 #[test]
 fn who_has_room_again_before_a_message_was_passed_gets_that_message() {
     let mut receivers = Receivers::new(&[place(1, 0); 16]);
@@ -286,7 +286,7 @@ fn many_who_come_at_once_read_the_log_once() {
     assert!((0..1000).all(|slot| receivers.wants(slot, partition(), place(101, 0), DeliverySource::Live)));
 }
 
-/// Reads one group. Gives which.
+/// Reads one group. Returns its sequence.
 fn read_one(receivers: &mut Receivers) -> Option<u64> {
     let request = receivers.next_read_range()?;
     let until = Sequence(request.from.0 + 1);
@@ -296,7 +296,7 @@ fn read_one(receivers: &mut Receivers) -> Option<u64> {
     Some(request.from.0)
 }
 
-/// A session that stands here in the partition, and has kept up in the others.
+/// A session at this sequence in the partition, and caught up in the others.
 fn at(receivers: &Receivers, sequence: u64) -> Cursors {
     let mut next: [Place; 16] =
         std::array::from_fn(|index| receivers.position(Partition::new(index as u8).expect("there is one")));
@@ -310,7 +310,7 @@ fn nobody_waits_for_ever_for_those_who_stand_lower() {
     receivers.resume(0, &at(&receivers, 5), 0);
     let mut reads = Vec::new();
     for slot in 1..4 {
-        // One more comes before each read, at the bottom.
+        // Another one is added before each read, at the lowest position.
         receivers.resume(slot, &at(&receivers, 1), 0);
         reads.extend(read_one(&mut receivers));
     }
@@ -326,7 +326,7 @@ fn nobody_waits_for_ever_for_those_who_stand_higher() {
     let mut reads = vec![read_one(&mut receivers)];
     receivers.resume(1, &at(&receivers, 2), 0);
     for slot in 2..8 {
-        // The log grows, and one more falls behind at its end.
+        // The log grows, and another one falls behind at its end.
         let end = 9 + u64::from(slot);
         receivers.pass(partition(), place(end, 0));
         receivers.resume(slot, &at(&receivers, end - 1), 0);
@@ -445,7 +445,7 @@ fn a_record_never_has_more_open_messages_than_it_may_name() {
     assert!(!receivers.is_full(1, partition()));
 }
 
-/// Sessions whose engine knows by itself what they have: one that shares the position, one that is behind, and one that is ahead.
+/// Sessions whose engine tracks delivery itself: one shares the position, one is behind, and one is ahead.
 #[test]
 fn what_was_taken_is_not_offered_again() {
     let log = Log(vec![2; 6]);
@@ -484,7 +484,7 @@ fn what_was_taken_is_not_offered_again() {
     let span = log.span(1, 3);
     assert!(receivers.begin_walk(read.number, &span));
     offer(&mut receivers, &span.groups[0], DeliverySource::Read);
-    // What has been taken of a part that is being read counts at once.
+    // Progress in a part that is being read counts at once.
     assert_eq!(receivers.next(1, partition()), place(1, 2));
     live(&mut receivers, 4, &mut offer);
     span.groups[1..].iter().for_each(|group| offer(&mut receivers, group, DeliverySource::Read));

@@ -1,4 +1,4 @@
-//! Topics and filters as subjects and patterns, with random ones.
+//! Tests topics and filters as subjects and patterns, with random ones.
 
 use proptest::prelude::*;
 use tautwire_cluster::names::Seed;

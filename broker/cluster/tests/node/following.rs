@@ -1,4 +1,4 @@
-//! A node follows the log, whatever the store answers.
+//! Tests how a node follows the log, whatever the store answers.
 
 use tautwire_cluster::delivery::{ReadRequest, Span};
 use tautwire_cluster::names::{ClientKey, Partition};
@@ -15,7 +15,7 @@ fn publisher() -> Publisher {
     Publisher { client: ClientKey(7), epoch: 1, packet_id: None }
 }
 
-/// A group of one message, which says where it stands.
+/// Returns a group of one message that contains its sequence.
 fn group(sequence: u64) -> (Sequence, Vec<u8>) {
     let body = Body::Messages { messages: vec![publisher().sign(&sequence.to_le_bytes())], to_retain: Vec::new() };
     (Sequence(sequence), Group { number: sequence, ordinal: 0, unsettled: None, body }.encode())
@@ -36,7 +36,7 @@ fn content(span: &Span) -> (Vec<u64>, u64) {
 }
 
 impl Node {
-    /// Where the partition is followed, and where it is read.
+    /// Returns the sequences from which the partition is followed, and read.
     fn follows(&self) -> Vec<u64> {
         let follows = |operation: &Operation| match operation {
             Operation::Follow { partition: of, from, .. } if *of == partition() => Some(from.0),
@@ -78,7 +78,7 @@ fn what_is_followed_arrives_in_order_and_once() {
     assert_eq!(node.follows(), [1]);
     node.answer_follow(groups(1, &[1, 2]));
     assert_eq!((node.arrived(), node.follows()), (vec![(vec![1, 2], 0)], vec![3]));
-    // Nothing has come for long, and what comes then begins with what is known.
+    // After a long silence, the next answer begins with known groups.
     node.answer_follow(groups(3, &[]));
     node.answer_follow(groups(2, &[2, 3]));
     assert_eq!((node.arrived(), node.follows()), (vec![(vec![3], 0)], vec![4]));
@@ -103,7 +103,7 @@ fn what_has_gone_by_age_is_counted_as_lost() {
     node.answer_read(groups(5, &[5, 7]));
     assert_eq!(node.arrived(), [(vec![5, 7], 5)]);
     assert_eq!(node.member.delivery_counters().lost_groups, 5);
-    // All of it, up to where the log is going to go on.
+    // All groups up to the next sequence of the log.
     node.answer_follow(groups(10, &[]));
     node.answer_read(groups(10, &[]));
     assert_eq!((node.arrived(), node.follows()), (vec![(vec![], 2)], vec![10]));
@@ -146,7 +146,7 @@ fn those_who_are_behind_share_a_read_and_what_is_kept_is_not_read() {
     node.member.read(1, request(9, 1));
     node.collect();
     assert_eq!(node.reads(), [1]);
-    // A replica has not got it yet: it is asked again later.
+    // A replica does not have it yet: it is requested again later.
     node.answer_read(groups(1, &[]));
     assert_eq!((node.reads(), node.decisions.len()), (vec![], 0));
     node.advance(Settings::default().retry_ms);

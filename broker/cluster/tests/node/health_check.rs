@@ -1,4 +1,4 @@
-//! Members whose sessions have ended unseen, and groups without members.
+//! Tests the removal of members whose sessions have ended unnoticed, and of groups without members.
 
 use std::num::NonZeroU64;
 
@@ -11,7 +11,7 @@ use crate::node::{Node, SEED, is_found, life};
 
 const SHARE: &str = "$share/g/a/+";
 
-/// A state has the subscription if it says so.
+/// A state contains the subscription if its bytes name it.
 fn shares_of(state: &[u8]) -> Option<Vec<String>> {
     match state {
         b"member" => Some(vec![SHARE.to_owned()]),
@@ -21,7 +21,7 @@ fn shares_of(state: &[u8]) -> Option<Vec<String>> {
 }
 
 fn settings() -> Settings {
-    // Nothing else is looked through, and the lease holds.
+    // No other background checks run, and the lease is valid.
     Settings {
         shares_of: SharesOf(shares_of),
         collection_interval_ms: u64::MAX / 2,
@@ -77,7 +77,7 @@ impl Node {
         self.answer(is_scan, Answer::ScannedGroups { records, through: Revision(9), is_end: true });
     }
 
-    /// Whether the member "a" is removed, who is one by the epoch 5, where the store says this of its session.
+    /// Whether the member "a" with epoch 5 is removed if the store has this session record.
     fn removes(found: Option<(u64, Vec<u8>)>) -> bool {
         let mut node = Node::begin(settings());
         let record = group_of(&[("a", 5), ("b", 6)]);

@@ -1,4 +1,4 @@
-//! What an operator asks of one node by another one.
+//! Tests the commands that an operator gives to one node through another.
 
 use tautwire_cluster::mutant::Mutant;
 use tautwire_cluster::record::{Load, NodeRecord, NodeState};
@@ -43,7 +43,7 @@ fn an_order_is_said_again_until_it_is_heard_and_is_carried_out_once() {
     let told = |decision: &&Decision| matches!(decision, Decision::DrainRequested { is_for_good: true, by, .. } if by == "operator");
     assert_eq!(other.decisions.iter().filter(told).count(), 1, "{:?}", other.decisions);
     assert!(other.member.status(0).is_draining && other.sent.len() == 2, "it says each time that it has it");
-    // Both nodes of this test have the life 1; what is heard has to come from the one that was asked.
+    // Both nodes of this test have incarnation 1; the answer must come from the node that was asked.
     let (_, mut answer) = other.sent[0].clone();
     one.member.receive_peer(one.now_ms, &answer);
     one.collect();

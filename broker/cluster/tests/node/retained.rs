@@ -1,4 +1,4 @@
-//! What topics retain, on its way to the engine.
+//! Tests how retained messages reach the engine.
 
 use tautwire_cluster::record::{Place, Retain, RetainedRecord};
 use tautwire_cluster::{
@@ -7,7 +7,7 @@ use tautwire_cluster::{
 
 use crate::node::Node;
 
-/// The sizes of the batches in which the engine is told of messages with so many bytes.
+/// Returns the sizes of the batches in which the engine receives messages of these sizes.
 fn batches(sizes: &[usize]) -> Vec<usize> {
     let mut node = Node::begin(Settings::default());
     let kept = (1..).zip(sizes).map(|(sequence, bytes)| {

@@ -1,4 +1,4 @@
-//! A session as a shard keeps it: what it has subscribed to, its window, and how both are written down.
+//! A model of a shard's session: its subscriptions, its window, and its encoding.
 
 use std::num::NonZeroU16;
 
@@ -9,24 +9,24 @@ use tautwire_cluster::record::{Cursors, Place};
 use crate::client::ToClient;
 use crate::ledger::Message;
 
-/// Messages that a client takes before it acknowledges one.
+/// The number of messages that a client receives before it acknowledges one.
 pub(crate) const RECEIVE_MAX: usize = 3;
 
 pub(crate) struct Session {
     pub(crate) client: usize,
-    /// Stands for all that the session has: it grows.
+    /// Stands for the whole state of the session, and increases with each change.
     pub(crate) number: u64,
-    /// Topics, one bit for each.
+    /// Its topics, as a bit mask.
     pub(crate) topics: u8,
-    /// It is a member of the group, and the group's record says so.
+    /// It is a member of the group, and the group's record contains it.
     pub(crate) is_member: bool,
     pub(crate) has_joined: bool,
-    /// The state with this number says so.
+    /// The number of the state that contains the subscription.
     subscribing: Option<u64>,
     window: Vec<Flight>,
     last_packet_id: u16,
     pub(crate) outgoing: Vec<ToClient>,
-    /// The state has changed and is to be saved.
+    /// The state has changed and must be saved.
     pub(crate) is_changed: bool,
 }
 
@@ -53,7 +53,7 @@ enum Step {
     /// Its content is still to be read.
     Unread,
     Sent,
-    /// PUBREC has come; the state with this number says so, and then PUBREL is sent.
+    /// PUBREC was received; PUBREL is sent once the state with this number is saved.
     Receiving(u64),
     Released,
 }
@@ -92,7 +92,7 @@ impl Session {
         self.is_changed = true;
     }
 
-    /// A message goes to the client. QoS 2 waits for the record.
+    /// A message is sent to the client. QoS 2 waits for the record.
     pub(crate) fn start(&mut self, partition: Partition, place: Place, message: Message, is_shared: bool) {
         let packet_id = self.free_packet_id();
         let is_once = message.is_once && !is_shared;
@@ -117,7 +117,7 @@ impl Session {
         }
     }
 
-    /// A message that was open when the session came here has been read.
+    /// A message that was open when the session was resumed here was read.
     pub(crate) fn send_again(&mut self, partition: Partition, place: Place, message: Message) {
         let flight = self.window.iter_mut().find(|flight| flight.partition == partition && flight.place == place);
         let flight = flight.expect("what is open is in the window");
@@ -132,11 +132,11 @@ impl Session {
         self.window.iter().filter(|flight| flight.is_shared).map(|flight| (flight.partition, flight.place))
     }
 
-    /// PUBACK or PUBREC. Gives the place that is done.
+    /// Handles PUBACK or PUBREC. Returns the completed position.
     pub(crate) fn acknowledged(&mut self, packet_id: NonZeroU16) -> Option<Done> {
         let at = self.window.iter().position(|flight| flight.packet_id == packet_id)?;
         let Flight { partition, place, is_once, is_shared, step, .. } = self.window[at];
-        // A late answer to what was sent before the session came here.
+        // A late answer to a message that was sent before the session was resumed here.
         if step != Step::Sent {
             return None;
         }
@@ -175,7 +175,7 @@ impl Session {
         }
     }
 
-    /// What is written down, with the next number.
+    /// Encodes the state, with the next number.
     pub(crate) fn encode(&mut self, cursors: &Cursors) -> Vec<u8> {
         self.number += 1;
         self.is_changed = false;
@@ -196,7 +196,7 @@ impl Session {
         bytes
     }
 
-    /// What was written down. What is open is to be sent again, and so is PUBREL.
+    /// Decodes the state. Open messages must be sent again, and so must PUBREL.
     pub(crate) fn decode(client: usize, bytes: &[u8]) -> (Session, Cursors) {
         let mut session = Session::new(client);
         let (head, mut rest) = bytes.split_at(12);

@@ -1,4 +1,4 @@
-//! The shards of a node's engine: sessions, and what the log brings for them. A shard does what it has to do in pieces and in any order.
+//! A model of a node's shards: sessions, and messages from the log. A shard works in steps, in any order.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::num::NonZeroU16;
@@ -15,7 +15,7 @@ use crate::random::Random;
 use crate::session::Session;
 
 pub(crate) const SHARDS: usize = 2;
-/// Where the group is at home, and its slot.
+/// The coordinating shard of the group, and its slot.
 const HOME: usize = 0;
 pub(crate) const GROUP: Slot = 1000;
 pub(crate) const SHARE: &str = "$share/group/topic/+";
@@ -35,10 +35,10 @@ pub(crate) struct Shards {
 struct Shard {
     index: usize,
     receivers: Option<Receivers>,
-    /// What has arrived, and how many groups of the first span have been offered.
+    /// Arrived spans, and the number of groups of the first span that were offered.
     live: VecDeque<Arc<Span>>,
     offered: usize,
-    /// Spans for those who are behind, and how many groups of each have been offered.
+    /// Spans for lagging sessions, with the number of groups of each that were offered.
     walks: Vec<(Arc<Span>, usize)>,
 }
 
@@ -63,7 +63,7 @@ impl Shards {
         }
     }
 
-    /// A session begins or goes on here. Gives the number of its state.
+    /// A session begins or resumes here. Returns the number of its state.
     pub(crate) fn serve(&mut self, now_ms: u64, client: usize, state: &[u8]) {
         let shard = &mut self.shards[client % SHARDS];
         let receivers = shard.receivers.as_mut().expect("nobody is served before the log has begun");
@@ -92,7 +92,7 @@ impl Shards {
         Some((session.number, state))
     }
 
-    /// A session goes elsewhere. What it had of the group and has not acknowledged is for another member.
+    /// A session moves to another node. Its unacknowledged messages of the group are for another member.
     pub(crate) fn remove(&mut self, client: usize) {
         let slot = client as Slot;
         if let Some(receivers) = &mut self.shards[client % SHARDS].receivers {
@@ -133,7 +133,7 @@ impl Shards {
         }
     }
 
-    /// There is a member that may have room.
+    /// There is a member that may have capacity.
     pub(crate) fn has_member(&mut self) {
         self.shards[HOME].receivers.as_mut().expect("it has begun").unblock(GROUP);
     }
@@ -145,7 +145,7 @@ impl Shards {
     }
 
     pub(crate) fn recall(&mut self, partition: Partition) -> (Place, Vec<Place>) {
-        // Members keep what they have. It may be sent to others as well.
+        // Members keep their messages, which may be sent to others as well.
         self.shards[HOME].receivers.as_mut().expect("it has begun").recall(GROUP, partition)
     }
 
@@ -153,11 +153,11 @@ impl Shards {
         self.shards[HOME].receivers.as_ref().map(|home| home.leases(GROUP)).unwrap_or_default()
     }
 
-    /// Does some of what there is to do. Gives the slots that have to be saved.
+    /// Does some of the pending work. Returns the slots that must be saved.
     pub(crate) fn work(&mut self, now_ms: u64, member: &mut Member, ledger: &mut Ledger) -> Vec<Slot> {
         let mut due = Vec::new();
         for shard in &mut self.shards {
-            // A shard is busy with something else at times.
+            // A shard is sometimes busy with other work.
             for _ in 0..self.random.below(4) {
                 shard.step(now_ms, self.random.next(), &mut self.sessions, member, ledger);
             }

@@ -1,4 +1,4 @@
-//! What else happens in the world: nodes that are drained, configurations that change, and clocks of the store that jump.
+//! Other events: drained nodes, configuration changes, and jumps of the store's clock.
 
 use std::collections::BTreeSet;
 
@@ -41,7 +41,7 @@ fn shares_of(state: &[u8]) -> Option<Vec<String>> {
 }
 
 impl World {
-    /// The store's clock goes on. Sessions whose time has passed are gone.
+    /// Advances the store's clock. Expired sessions are removed.
     pub(crate) fn pass_time_of_store(&mut self) {
         self.store.now_ms = self.store.now_ms.max(self.now_ms + self.store_skew_ms);
         for client in self.store.expire() {
@@ -75,7 +75,7 @@ impl World {
         self.carry_out(place);
     }
 
-    /// What has to hold when all has been well for a long time.
+    /// Checks what must hold after a long time without faults.
     pub(crate) fn settle(&self) {
         self.ledger.retaining.settle();
         self.ledger.sessions.settle();
@@ -96,7 +96,7 @@ impl World {
         }
     }
 
-    /// The group has those members whose sessions have the subscription. Without any, it is gone.
+    /// The members of the group are those whose sessions have the subscription. Without members, it is removed.
     fn settle_group(&self) {
         let sessions = self.store.keys().filter_map(|(key, _, value)| match key {
             Key::Session(client) => Some((client, SessionRecord::decode(value).expect("a record"))),

@@ -1,4 +1,4 @@
-//! Retained messages: for each topic one order, which is that of the log.
+//! Retained messages: each topic has one order, that of the log.
 
 use std::collections::BTreeMap;
 
@@ -6,23 +6,23 @@ use tautwire_cluster::record::{Place, Retain, RetainedRecord};
 
 use crate::ledger::Message;
 
-/// How much a copy may be wrong about when a message expires, in milliseconds: the clock of the store jumps, and an answer takes time.
+/// The tolerance for the expiry time of a copy, in milliseconds: the clock of the store jumps, and an answer takes time.
 const EXPIRY_TOLERANCE_MS: i64 = 3500;
 
-/// What the log and the stream of retained messages have.
+/// The content of the log and of the stream of retained messages.
 #[derive(Default)]
 pub(crate) struct Retaining {
-    /// Of each message: where its first copy stands in the log.
+    /// For each message, the position of its first copy in the log.
     places: BTreeMap<(usize, u64, u64), Place>,
     /// The last message with RETAIN that the log has for each topic.
     logged: BTreeMap<String, Place>,
-    /// What the stream has, and since when.
+    /// The content of the stream, with the time of each change.
     kept: BTreeMap<String, (Place, u64)>,
-    /// The last place of each topic that somebody has been told of.
+    /// The last acknowledged position of each topic.
     acknowledged: BTreeMap<String, Place>,
 }
 
-/// What a search for retained messages has to see.
+/// What a scan of the retained messages must see at least.
 pub(crate) type Floor = BTreeMap<String, Place>;
 
 fn name(topic: u8) -> String {
@@ -46,7 +46,7 @@ impl Retaining {
         assert!(is_logged, "{record:?} is retained and not in the log");
     }
 
-    /// A publisher is told that its message is safe.
+    /// A publisher has received the acknowledgement of its message.
     pub(crate) fn acknowledged(&mut self, message: &Message) {
         if message.retain().is_none() {
             return;
@@ -63,7 +63,7 @@ impl Retaining {
         self.acknowledged.clone()
     }
 
-    /// In the end, what is retained is the last that the log has.
+    /// In the end, the retained message is the last one in the log.
     pub(crate) fn settle(&self) {
         for (topic, place) in &self.logged {
             let kept = self.kept.get(topic).map(|(place, _)| *place);
@@ -111,7 +111,7 @@ impl Mirrored {
         self.topics.get(topic).map(|(_, sequence)| *sequence)
     }
 
-    /// A search begins: it sees at least what has been acknowledged by now.
+    /// A scan begins: it sees at least everything acknowledged so far.
     pub(crate) fn begin(&mut self, retaining: &Retaining) -> u64 {
         self.last_ticket += 1;
         self.floors.insert(self.last_ticket, retaining.floor());
