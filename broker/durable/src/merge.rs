@@ -147,7 +147,7 @@ fn for_each_frame<D: Disk>(
     Ok(true)
 }
 
-/// The messages of a frame, and whether the recovery has them.
+/// The messages of a frame, with a flag whether the recovery has them.
 type MessagesOfFrame<'a> = ById<(MessageRef<'a>, bool)>;
 
 fn collect_changes(body: &[u8], changes: &mut LastChanges) -> Result<(), MergeError> {

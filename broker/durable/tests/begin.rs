@@ -1,4 +1,4 @@
-//! A log that begins with a state.
+//! Tests creating a log with a state.
 
 use tautwire_durable::{Inspection, create_log_with};
 use tautwire_journal::disk::FaultyDisk;

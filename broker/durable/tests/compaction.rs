@@ -402,7 +402,7 @@ fn held_bytes_are_reported_during_recovery_and_rebuild() {
         frame.add(&Record::Retained { sequence: number, change: &set(message(number, &topic(number))) });
     }
     let first = frame.take(Vec::new());
-    // A message of an earlier frame, so that merging does not do.
+    // A message of an earlier frame, so that merging is impossible.
     frame.mark_forwarded(message(1, &topic(1)).id());
     let change = queued(message(1, &topic(1)));
     frame.add(&Record::Changed { session: SessionNumber(1), change: &change, packet_id: None });

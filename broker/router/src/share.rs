@@ -191,7 +191,7 @@ impl ShareGroup {
         members.position_of(session).map(|place| members.list[place].clone())
     }
 
-    /// Requests a notification from the first member that has room.
+    /// Requests a notification from the first member that has credit.
     pub fn request_credit(&self) {
         let members = &self.members.read().unwrap_or_else(PoisonError::into_inner).list;
         members.iter().for_each(|member| member.room.request(&self.filter));

@@ -1,4 +1,4 @@
-//! The exchange against plain models of it, and from several threads at once.
+//! Tests the exchange against simple models, and from several threads.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -199,7 +199,7 @@ fn others_read_while_a_message_is_made_to_be_retained() {
     assert_eq!(exchange.retained().0, 1);
 }
 
-/// A subscriber gets each retained message once: shown when it subscribes, or as it is published, by its generation.
+/// A subscriber gets each retained message once, by its scan or live, as its generation determines.
 #[test]
 fn a_message_is_shown_or_routed_and_never_both() {
     const MESSAGES: usize = 10_000;

@@ -193,7 +193,7 @@ fn who_starts_clean_is_no_member_of_what_the_session_before_had() {
         assert!(node.decisions.iter().any(|decision| matches!(decision, Decision::Serve { epoch: 12, .. })));
         assert_eq!(node.asks(is_of_group), usize::from(is_forgotten));
         if is_forgotten {
-            // It subscribes again before the group has been read, and is a member by its new session.
+            // It subscribes again before the group was read, and is a member with its new session.
             node.member.join(0, SEED.client("a"), 12, SHARE);
             node.collect();
             node.answer(is_of_group, Answer::Got(Some((Revision(9), group_of(&[("a", 5)]).encode()))));

@@ -9,7 +9,7 @@ use tautwire_cluster::{Answer, Decision, Member, Operation, OperationId, Output,
 
 pub(crate) const SEED: Seed = Seed([0; 16]);
 
-/// A life of a node.
+/// An incarnation of a node.
 pub(crate) fn life(number: u64) -> Incarnation {
     Incarnation(NonZeroU64::new(number).expect("not 0"))
 }

@@ -47,7 +47,7 @@ fn a_node_whose_record_is_newer_is_told_of_once_and_never_buried() {
     let writes =
         |operation: &&Operation| matches!(operation, Operation::Put { key: Key::Node(of), .. } if *of == other);
     assert_eq!(node.asked.values().find(writes), None, "it lives, as far as this node can tell");
-    // It is upgraded, or this node is; then it counts as any other.
+    // After an upgrade of either node it counts like any other.
     node.member.observe_node(node.now_ms, other, Revision(8), &alive(4));
     assert!(node.member.status(node.now_ms).nodes.iter().any(|seen| seen.incarnation == other));
 }

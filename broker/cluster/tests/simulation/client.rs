@@ -65,7 +65,7 @@ pub(crate) enum ToClient {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct DisconnectOptions {
     pub(crate) expiry_s: Option<u32>,
-    /// Its number, its delay in seconds, its topic, and how it is retained.
+    /// The will's number, delay in seconds, topic, and retain mode.
     pub(crate) will: Option<(u64, u32, u8, u8)>,
 }
 
@@ -170,7 +170,7 @@ impl Client {
         self.in_flight.is_empty()
     }
 
-    /// The next message, if the window has room.
+    /// Returns the next message, if the window has space.
     pub(crate) fn publish(&mut self, topic: u8, is_once: bool, retain: u8) -> Option<FromClient> {
         if self.in_flight.len() >= WINDOW {
             return None;

@@ -18,7 +18,7 @@ use crate::world::TROUBLE_MS;
 
 pub(crate) const SEED: Seed = Seed([9; 16]);
 
-/// A connection, in the whole run.
+/// Identifies a connection in the whole run.
 pub(crate) type ConnectionId = u64;
 
 pub(crate) struct Engine {
@@ -41,7 +41,7 @@ pub(crate) struct Engine {
     returning: Vec<(GroupKey, Partition, Place, Vec<Place>)>,
     ticks: u64,
     timeouts: u64,
-    /// The configuration that is in force.
+    /// The current configuration.
     configuration: (u64, Vec<u64>),
     /// The number of the configuration that was in effect everywhere when this run began.
     pub(crate) configuration_floor: u64,
@@ -72,7 +72,7 @@ pub(crate) fn key_of(client: usize) -> ClientKey {
     if client == OPERATOR { Publisher::OPERATOR.client } else { SEED.client(&name_of(client)) }
 }
 
-/// Publishes without being a client.
+/// Publishes as an operator.
 pub(crate) const OPERATOR: usize = 200;
 
 impl Engine {
@@ -334,7 +334,7 @@ impl Engine {
             Decision::Joined { client, .. } => {
                 let id = self.served.get(&client).and_then(|id| self.connections.get(id));
                 if let Some(session) = id.and_then(|of| self.shards.session(of.client)) {
-                    // SUBACK leaves when the next state is safe.
+                    // SUBACK is sent when the next state is persisted.
                     (session.has_joined, session.is_changed) = (true, true);
                     self.shards.has_member();
                 }
@@ -344,7 +344,7 @@ impl Engine {
                 self.shards.lease(now_ms, partition, next, open);
             }
             Decision::Recall { group, partition } => {
-                // Members are waited for.
+                // SUBACK of a member waits for the group's record.
                 let (next, open) = self.shards.recall(partition);
                 self.returning.push((group, partition, next, open));
             }

@@ -87,7 +87,7 @@ pub(crate) struct Ledger {
     order: BTreeMap<(usize, u8, bool), (u64, u64, u64)>,
     /// The node that serves each client, and the epoch.
     served: BTreeMap<usize, (u64, Incarnation)>,
-    /// State of each client's session that is safe.
+    /// The persisted state of each client's session.
     saved: BTreeMap<usize, u64>,
     /// Clients that have requested a clean start and got no answer: their state may be dropped at any moment.
     cleaning: BTreeSet<usize>,
@@ -306,7 +306,7 @@ impl Ledger {
         self.tally.delivered_again += u64::from(!is_first);
     }
 
-    /// All is well again, and has been for long: each subscriber has everything.
+    /// After a long time without faults, each subscriber must have all messages.
     pub(crate) fn finish(&self) {
         for ((partition, place), message) in &self.log {
             let is_due = self.sharers.since.as_ref().is_some_and(|since| since[partition] <= *place);

@@ -21,7 +21,7 @@ pub(crate) struct Plan {
     pub(crate) fault_every_ms: u64,
     /// The only fault in this run, because some do harm only in large numbers.
     pub(crate) only: Option<u64>,
-    /// Clients that go without the node learning of it: percent.
+    /// Clients that vanish without the node noticing: percent.
     pub(crate) vanish: u64,
     /// Operators publish messages, too.
     pub(crate) has_operators: bool,

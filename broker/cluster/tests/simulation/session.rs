@@ -48,9 +48,9 @@ pub(crate) struct Done {
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Step {
-    /// The state with this number has it; then it is sent.
+    /// Sent once the state with this number is saved.
     Saving(u64, Message),
-    /// Its content is still to be read.
+    /// Its content must still be read.
     Unread,
     Sent,
     /// PUBREC was received; PUBREL is sent once the state with this number is saved.
@@ -154,7 +154,7 @@ impl Session {
         self.window.retain(|flight| flight.packet_id != packet_id || flight.step != Step::Released);
     }
 
-    /// The state with this number is safe.
+    /// The state with this number is persisted.
     pub(crate) fn saved(&mut self, number: u64) {
         if self.has_joined == self.is_member && self.subscribing.take_if(|at| *at <= number).is_some() {
             self.outgoing.push(ToClient::Subscribed);
@@ -227,12 +227,12 @@ impl Session {
         (session, Cursors::decode(rest).expect("cursors"))
     }
 
-    /// Whether a state that was written down is that of a member.
+    /// Whether an encoded state is that of a member.
     pub(crate) fn is_member_of(bytes: &[u8]) -> bool {
         bytes.get(8).is_some_and(|flags| flags & 0x80 != 0)
     }
 
-    /// The number of a state that was written down.
+    /// Returns the number of an encoded state.
     pub(crate) fn number_of(bytes: &[u8]) -> Option<u64> {
         Some(u64::from_le_bytes(bytes.get(..8)?.try_into().ok()?))
     }

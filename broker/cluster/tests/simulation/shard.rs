@@ -27,7 +27,7 @@ pub(crate) fn is_for_group(message: &Message) -> bool {
 
 pub(crate) struct Shards {
     shards: Vec<Shard>,
-    /// Of all shards, by slot.
+    /// The slots of all shards.
     sessions: BTreeMap<Slot, Session>,
     random: Random,
 }
@@ -83,7 +83,7 @@ impl Shards {
         self.sessions.get_mut(&(client as Slot))
     }
 
-    /// The state of a session, as it is written down.
+    /// Returns the encoded state of a session.
     pub(crate) fn save(&mut self, now_ms: u64, client: usize) -> Option<(u64, Vec<u8>)> {
         let (shard, slot) = (&mut self.shards[client % SHARDS], client as Slot);
         let (receivers, session) = (shard.receivers.as_mut()?, self.sessions.get_mut(&slot)?);

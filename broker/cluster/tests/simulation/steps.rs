@@ -19,7 +19,7 @@ struct Node {
     store: Store,
     now_ms: u64,
     decisions: Vec<Decision>,
-    /// These are not done before `do_all`.
+    /// Operations of these kinds are not executed before `do_all`.
     waits: fn(&Operation) -> bool,
     refusal_seen: u64,
     /// The last message that is known to be refused.
@@ -101,7 +101,7 @@ impl Node {
         self.member.answer(self.now_ms, id, &answer);
     }
 
-    /// Does all that has waited.
+    /// Executes all waiting operations.
     fn do_all(&mut self) {
         self.waits = |_| false;
         self.do_some(|_| true);

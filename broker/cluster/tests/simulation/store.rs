@@ -7,7 +7,7 @@ use tautwire_cluster::mutant::{Mutant, is};
 use tautwire_cluster::names::{ClientKey, Incarnation, Key, LogSubject, Partition};
 use tautwire_cluster::{Answer, Operation, RetainedEntry, Revision, Scanned, ScannedGroup, Sequence};
 
-/// A leader that has been replaced knows of that after this time.
+/// The time after which a replaced leader knows that it was replaced.
 const REPLACED_LEADER_MS: u64 = 10_000;
 
 #[derive(Default)]
@@ -16,7 +16,7 @@ pub(crate) struct Store {
     /// The time of its own clock, which jumps when another server becomes the leader.
     pub(crate) now_ms: u64,
     keys: BTreeMap<Key, Value>,
-    /// When each life wrote its first record.
+    /// When each incarnation wrote its first record.
     first_beats: BTreeMap<Incarnation, u64>,
     /// The deletion markers of removed keys.
     markers: BTreeMap<Key, Revision>,
@@ -99,7 +99,7 @@ impl Store {
         }
     }
 
-    /// Up to where such a leader knows the stream of retained messages.
+    /// Returns the end of the retained stream that such a leader knows.
     fn retained_before(&self) -> Sequence {
         let before = self.retained_ends.iter().rev().find(|(at_ms, _)| at_ms + REPLACED_LEADER_MS <= self.now_ms);
         before.map_or(Sequence(0), |(_, end)| *end)

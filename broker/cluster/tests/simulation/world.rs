@@ -35,7 +35,7 @@ pub(crate) enum Event {
     ToNode(Incarnation, Input),
     /// A paused node resumes.
     Wake(Incarnation),
-    /// A node's place begins a life, if it has none.
+    /// A node is started, unless it is running.
     Start(usize),
     ToClient(ConnectionId, ToClient),
     Client(usize),
@@ -93,9 +93,9 @@ pub(crate) struct World {
     following: BTreeMap<Partition, Vec<(Incarnation, OperationId, Operation)>>,
     /// How far the clock of the store's leader is ahead.
     pub(crate) store_skew_ms: u64,
-    /// No operation is done before.
+    /// No operation is executed before this time.
     store_down_until_ms: u64,
-    /// None of the streams.
+    /// No operation on streams is executed before this time.
     log_down_until_ms: u64,
     /// Until then, nodes cannot reach each other, while the store works.
     bus_down_until_ms: u64,
@@ -441,7 +441,7 @@ impl World {
         }
     }
 
-    /// Packets to clients leave.
+    /// Sends packets to clients.
     fn flush(&mut self, place: usize) {
         let Some(life) = &mut self.places[place].life else { return };
         for (connection, packet) in std::mem::take(&mut life.engine.to_clients) {
@@ -575,7 +575,7 @@ impl World {
         let next_ms = self.random.between(1, 2 * self.plan.fault_every_ms);
         self.after(next_ms, Event::Fault);
         let place = self.random.below(self.places.len() as u64) as usize;
-        // Long enough for a lease to run out, or not.
+        // Long enough for a lease to expire, or not.
         let for_ms =
             if self.random.percent(50) { self.random.between(10, 3000) } else { self.random.between(3000, 20_000) };
         let until_ms = (self.now_ms + for_ms).min(TROUBLE_MS);

@@ -1,7 +1,7 @@
 //! Damages a directory while no process uses it. All acknowledged data must then be there, or the start is refused, or a warning says that
 //! the end may be missing. The oracle is what the test has appended and got acknowledged, never what the log believes.
 //!
-//! `TAUTWIRE_CRASH_SEEDS=10000 cargo test -p tautwire-journal --test crash lost` tries more.
+//! `TAUTWIRE_CRASH_SEEDS=10000 cargo test -p tautwire-journal --test crash lost` runs more seeds.
 
 use std::ops::Range;
 

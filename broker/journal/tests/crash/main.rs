@@ -1,6 +1,6 @@
-//! The log on a disk that loses, tears and flips what was not synced, and fails.
+//! Tests the log on a disk that loses, tears and flips unsynced data, and fails.
 //!
-//! `TAUTWIRE_CRASH_SEEDS=100000 cargo test --release -p tautwire-journal --test crash` tries more.
+//! `TAUTWIRE_CRASH_SEEDS=100000 cargo test --release -p tautwire-journal --test crash` runs more seeds.
 
 mod lost;
 mod mutants;

@@ -8,7 +8,7 @@ use crate::world::{CrashTest, Written};
 
 const SEEDS: u64 = 300;
 
-/// A log of some segments that was closed in order, as it is read.
+/// Returns a cleanly closed log of several segments, as it is read.
 fn closed_log(seed: u64) -> (CrashTest, Vec<(Position, Written)>) {
     let mut world = CrashTest::new(seed);
     for _ in 0..2 {

@@ -198,7 +198,7 @@ fn without_space_for_a_segment_the_log_goes_on_to_the_end_of_the_present_one() {
         disk.set_faults(Faults { capacity_bytes: Some(SEGMENT_MIN_BYTES + 10_000), ..Faults::default() });
         log.prepare(0).expect("is no failure");
         assert!(log.is_low_on_space());
-        // Looking for space is not having it.
+        // Requesting a segment does not yet provide space.
         log.retry_allocation();
         let order = log.request(0).expect("it is tried again");
         assert!(log.is_low_on_space());
@@ -343,7 +343,7 @@ fn a_snapshot_counts_when_it_is_finished_and_the_newest_that_is_whole_is_read() 
     }
     assert_eq!(n, 3_000);
 
-    // Any changed bit of its frames makes it no snapshot.
+    // Any changed bit of its frames invalidates it.
     let name = "snapshot-0000000000003000";
     let size = disk.open(name).and_then(|file| file.size_bytes()).expect("is there");
     for offset in [8_192 + 3, 8_192 + 60, size / 2, size - 4_096] {

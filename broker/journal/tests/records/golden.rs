@@ -125,7 +125,7 @@ fn segment_of(text: &str) -> Vec<u8> {
     segment
 }
 
-/// A program of version 1 left the directory. It is read, written on, and read again.
+/// A directory of a version 1 program is read, extended, and read again.
 #[test]
 fn a_directory_of_version_1_is_read_and_goes_on() {
     let disk = FaultyDisk::new(0);

@@ -1,4 +1,4 @@
-//! The least that a client needs.
+//! A minimal client.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpStream};
@@ -81,7 +81,7 @@ pub(crate) struct Client {
 }
 
 impl Client {
-    /// Connects without a session that lasts.
+    /// Connects with a session that ends with the connection.
     pub(crate) fn connect(broker: &Broker, id: &str) -> Client {
         let mut client = Client::open(broker, ProtocolVersion::V5);
         client.write(&connect_bytes(id, ProtocolVersion::V5));
@@ -136,19 +136,19 @@ impl Client {
             match self.stream.read(&mut bytes) {
                 Ok(0) => return None,
                 Ok(count) => self.input.extend_from_slice(&bytes[..count]),
-                // With a timeout the kernel does not begin anew by itself.
+                // With a timeout, the kernel does not restart the call by itself.
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
                 Err(error) => panic!("the broker writes or closes in time: {error}"),
             }
         }
     }
 
-    /// The payload of the next message; a QoS 1 message is acknowledged.
+    /// Returns the payload of the next message; acknowledges a QoS 1 message.
     pub(crate) fn next_payload(&mut self) -> Vec<u8> {
         self.next_message().1
     }
 
-    /// Topic and payload of the next message; a QoS 1 message is acknowledged.
+    /// Returns topic and payload of the next message; acknowledges a QoS 1 message.
     pub(crate) fn next_message(&mut self) -> (String, Vec<u8>) {
         let packet = self.next().expect("the connection is open");
         let Packet::Publish(publish) = packet.as_packet() else { panic!("{packet:?}") };

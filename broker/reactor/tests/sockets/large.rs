@@ -34,7 +34,7 @@ fn more_clients_than_lanes_may_be_in_the_midst_of_large_packets() {
     let broker = start(quiet(), 1);
     let mut subscriber = Client::connect(&broker, "subscriber");
     subscriber.subscribe("t/+", QoS::AtLeastOnce);
-    // Packets that a chunk holds and packets that it does not.
+    // Packets that fit into a chunk, and packets that do not.
     let length = |n: usize| if n.is_multiple_of(2) { 100_000 } else { 300_000 };
     let packet = |n: usize| publish_bytes(&format!("t/{n}"), Some(1), false, &pattern(n, length(n)));
     let mut publishers: Vec<Client> = (0..CLIENTS).map(|n| Client::connect(&broker, &format!("p{n}"))).collect();

@@ -23,7 +23,7 @@ fn a_client_that_waits_for_acknowledgements_gets_them_at_once() {
         client.delay_small_packets();
         client.subscribe("own", QoS::AtLeastOnce);
         let begun = Instant::now();
-        // Each such message is acknowledged at once, as soon as two have been held up.
+        // After two delayed messages, each further one is acknowledged at once.
         for number in 1.. {
             exchange(&mut client, number);
             if broker.control().totals().quickacks_sent >= 20 {

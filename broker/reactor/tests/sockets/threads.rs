@@ -7,7 +7,7 @@ use tautwire_protocol::{Connect, Packet, Properties, ProtocolVersion, QoS, Topic
 
 use crate::client::{Client, PATIENCE, connect_bytes, pattern, publish_bytes, quiet, start};
 
-/// Enough names that some clients belong to each thread.
+/// Enough names that each thread owns some clients.
 const CLIENTS: usize = 8;
 
 #[test]

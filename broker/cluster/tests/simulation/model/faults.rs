@@ -10,7 +10,7 @@ use crate::session::Session;
 use crate::shard::{SHARDS, SHARE};
 use crate::world::World;
 
-/// Shorter than in earnest, so that all of it happens in a minute.
+/// Shorter than in production, so that everything happens within a minute.
 pub(crate) fn settings(place: usize) -> Settings {
     Settings {
         shards: SHARDS,

@@ -37,7 +37,7 @@ impl Retaining {
         }
     }
 
-    /// The stream has something new.
+    /// The stream has a new entry.
     pub(crate) fn kept(&mut self, value: &[u8], now_ms: u64) {
         let record = RetainedRecord::decode(value).expect("a retained record");
         let before = self.kept.insert(record.topic.clone(), (record.place, now_ms)).map(|(place, _)| place);
