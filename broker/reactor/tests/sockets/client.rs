@@ -18,8 +18,8 @@ use tautwire_session::AckLevel;
 /// Longer than anything here may take. A test that waits so long has failed.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(90);
 
-/// A broker that is stopped when the test is over. To be made before its clients: those that are gone need not be waited
-/// for.
+/// A broker that is stopped at the end of the test. Create it before its clients, so that they are dropped first and need not be
+/// waited for.
 pub(crate) struct Running(Option<Broker>);
 
 impl Deref for Running {
