@@ -12,7 +12,7 @@ use crate::names::{ClientKey, Incarnation, Key};
 use crate::operation::{Answer, Operation, OperationId, Revision, Scanned};
 use crate::outbox::Purpose;
 use crate::record::SessionRecord;
-use crate::sessions::{Collected, SessionContext, Sessions};
+use crate::sessions::{CollectionResult, SessionContext, Sessions};
 
 #[derive(Debug)]
 pub(crate) struct GarbageCollector {
@@ -114,12 +114,12 @@ impl GarbageCollector {
                 continue;
             };
             match check_record(pass, &self.since_ms, &scanned, record, sessions, cx) {
-                Collected::Nothing => {}
-                Collected::Freed => {
+                CollectionResult::Nothing => {}
+                CollectionResult::Freed => {
                     self.status.freed += 1;
                     self.freeing.insert(scanned.client);
                 }
-                Collected::TakenOver => self.status.taken_over += 1,
+                CollectionResult::TakenOver => self.status.taken_over += 1,
             }
         }
         if pass.is_end {
@@ -174,23 +174,23 @@ fn check_record(
     record: SessionRecord,
     sessions: &mut Sessions,
     cx: &mut SessionContext<'_>,
-) -> Collected {
+) -> CollectionResult {
     let Some(owner) = record.owner.map(|claim| claim.by) else {
         // The former owner has left a will to the next owner, which does not exist yet.
         let is_left = record.will.is_some() || !record.due.is_empty();
-        return if is_left { sessions.collect_garbage(scanned, record, None, cx) } else { Collected::Nothing };
+        return if is_left { sessions.collect_garbage(scanned, record, None, cx) } else { CollectionResult::Nothing };
     };
     if let Some((_, found)) = pass.dead.get_mut(&owner) {
         *found += 1;
         let is_shared = since_ms.get(&owner).is_some_and(|since_ms| cx.now_ms < since_ms + cx.settings.share_ms);
         let is_mine = cx.nodes.is_assigned_here(scanned.client.0, cx.now_ms, cx.settings);
         if !is_mine && (is_shared || is(Mutant::SweepsOnlyItsShare)) {
-            return Collected::Nothing;
+            return CollectionResult::Nothing;
         }
         let ends = cx.nodes.ends(owner).cloned();
         return match ends {
             Some(ends) => sessions.collect_garbage(scanned, record, Some(&ends), cx),
-            None => Collected::Nothing,
+            None => CollectionResult::Nothing,
         };
     }
     if owner == cx.me || cx.nodes.is_gone(owner) {
@@ -200,5 +200,5 @@ fn check_record(
     if !cx.nodes.is_known(owner) {
         cx.out.ask(Purpose::NodeCheck(owner), Operation::Get(Key::Node(owner)));
     }
-    Collected::Nothing
+    CollectionResult::Nothing
 }

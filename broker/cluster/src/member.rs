@@ -227,7 +227,7 @@ impl Member {
         }
         if let Some(PeerMessage { from, client, claim, kind }) = PeerMessage::decode(bytes) {
             self.with_sessions(now_ms, |sessions, cx| match kind {
-                PeerMessageKind::Release => sessions.wanted(client, from, claim, cx),
+                PeerMessageKind::Release => sessions.requested(client, from, claim, cx),
                 PeerMessageKind::Released => sessions.released(client, from, claim, cx),
             });
         }

@@ -65,7 +65,7 @@ impl Compactor {
         now_ms: impl Fn() -> u64 + Send + 'static,
     ) -> std::io::Result<Compactor> {
         let stop = Arc::new(StopSignal::default());
-        let mut work = Work {
+        let mut work = CompactionWorker {
             target,
             new_epoch,
             now_ms,
@@ -110,7 +110,7 @@ impl StopSignal {
     }
 }
 
-struct Work<D, E, N> {
+struct CompactionWorker<D, E, N> {
     target: CompactionTarget<D>,
     new_epoch: E,
     now_ms: N,
@@ -159,7 +159,7 @@ impl From<RecoveryError> for CompactError {
     }
 }
 
-impl<D: Disk, E: Fn() -> Epoch, N: Fn() -> u64> Work<D, E, N> {
+impl<D: Disk, E: Fn() -> Epoch, N: Fn() -> u64> CompactionWorker<D, E, N> {
     fn run(&mut self) {
         while self.stop.wait() {
             self.idle_checks = self.idle_checks.saturating_sub(1);

@@ -112,12 +112,12 @@ fn merge<D: Disk>(
     changes.dedup();
     let mut recovery = Recovery::new(store.ledger()).spill_into(&mut *store);
     recovery.other_bytes = BUFFERS_BYTES + changes.held_bytes();
-    let mut merging = Merging { recovery, changes, snapshot: SnapshotBuilder::begin(disk, head)? };
-    let merged = merging.take_all(disk, last, covered..head.covered, should_continue);
-    let Merging { recovery, mut snapshot, .. } = merging;
+    let mut merger = Merger { recovery, changes, snapshot: SnapshotBuilder::begin(disk, head)? };
+    let merged = merger.take_all(disk, last, covered..head.covered, should_continue);
+    let Merger { recovery, mut snapshot, .. } = merger;
     let replay = recovery.finish();
-    let added =
-        merged.and_then(|is_all| Ok(is_all && snapshot.add_all(&replay, |spilled| store.read(spilled), should_continue)?));
+    let added = merged
+        .and_then(|is_all| Ok(is_all && snapshot.add_all(&replay, |spilled| store.read(spilled), should_continue)?));
     snapshot.end(added)
 }
 
@@ -184,14 +184,14 @@ enum Source {
     Log,
 }
 
-struct Merging<'s, D: Disk> {
+struct Merger<'s, D: Disk> {
     /// The state without retained messages.
     recovery: Recovery<'s>,
     changes: LastChanges,
     snapshot: SnapshotBuilder<D>,
 }
 
-impl<D: Disk> Merging<'_, D> {
+impl<D: Disk> Merger<'_, D> {
     /// Processes the last snapshot and the frames of the log after it. Returns whether it has processed all of them.
     fn take_all(
         &mut self,

@@ -9,8 +9,8 @@ use tautwire_journal::record::{PendingRecord, Record, RecordError, Records};
 use tautwire_memory::MemoryLedger;
 use tautwire_message::{Body, Message, MessageId};
 use tautwire_session::{
-    Change, PendingMessage, Receivers, Record as SessionRecord, Replay, ReplayError, RetainedChange, SessionNumber, ShardNumber,
-    ShardPlacement, StoredWill, SubscriptionIds, SubscriptionRecord,
+    Change, PendingMessage, Receivers, Record as SessionRecord, Replay, ReplayError, RetainedChange, SessionNumber,
+    ShardNumber, ShardPlacement, StoredWill, SubscriptionIds, SubscriptionRecord,
 };
 
 use crate::mutant::{Mutant, is};
@@ -55,10 +55,7 @@ impl fmt::Display for RecoveryError {
                 write!(f, "a record names message {id}, which is not in the log before it; part of the log is missing")
             }
             RecoveryError::UnreadableMessage(id) => {
-                write!(
-                    f,
-                    "cannot read message {id} back from the spill directory; check the disk and start again"
-                )
+                write!(f, "cannot read message {id} back from the spill directory; check the disk and start again")
             }
         }
     }
@@ -282,7 +279,8 @@ impl<'s> Recovery<'s> {
                 self.replay.apply(&SessionRecord::Changed { session, change: &change, packet_id: Some(packet_id) })?;
             }
             Record::Counted { last_session, last_sequence } => {
-                self.replay.apply(&SessionRecord::Counted { last_session: SessionNumber(last_session), last_sequence })?;
+                self.replay
+                    .apply(&SessionRecord::Counted { last_session: SessionNumber(last_session), last_sequence })?;
             }
             Record::RetainedSet { sequence, message } => {
                 // The topic is needed, so the message must be in memory.

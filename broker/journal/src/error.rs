@@ -88,10 +88,7 @@ impl fmt::Display for LogError {
             LogError::SnapshotDamaged(name) => write!(f, "{name} is damaged"),
             LogError::Empty => write!(f, "the directory contains no journal"),
             LogError::ChangedWhileReading => {
-                write!(
-                    f,
-                    "the broker removed files during each attempt to read them; try again, or stop the broker"
-                )
+                write!(f, "the broker removed files during each attempt to read them; try again, or stop the broker")
             }
         }?;
         write!(f, " [{}]", self.code())

@@ -17,7 +17,7 @@ use tautwire_cluster::names::ClientKey;
 use tautwire_cluster::{Decision, Start};
 use tautwire_nats::{
     Access, Address, Broker, Command, ConnectionStatus, Credentials, EndReason, Handle, Life, Limits, Settings,
-    Storage, Syncing, Times, Tls, connect, draw_incarnation,
+    Storage, Syncing, Times, Tls, connect, random_incarnation,
 };
 
 #[allow(dead_code, reason = "tests use the rest of it")]
@@ -199,7 +199,7 @@ enum BenchAnswer {
 struct BenchBroker(Mutex<Sender<BenchAnswer>>);
 
 impl Broker for BenchBroker {
-    fn life_started(&self, _: &Handle) {}
+    fn node_started(&self, _: &Handle) {}
 
     fn decide(&self, decision: Decision) {
         let answered = match decision {
@@ -224,7 +224,7 @@ impl Broker for BenchBroker {
 
     fn connection_status(&self, _: &ConnectionStatus) {}
 
-    fn life_ended(&self, ended: &EndReason) {
+    fn node_ended(&self, ended: &EndReason) {
         assert_eq!(*ended, EndReason::Stopped);
     }
 }
@@ -233,7 +233,7 @@ impl Node {
     fn start(servers: &Servers) -> Node {
         let (teller, answers) = channel();
         let broker = Arc::new(BenchBroker(Mutex::new(teller)));
-        let me = draw_incarnation().expect("a number");
+        let me = random_incarnation().expect("a number");
         let life = Life::begin(settings(servers), me, None, broker).expect("a thread");
         let node = Node { life, answers, next: AtomicU64::new(1) };
         while !matches!(node.answer(), BenchAnswer::Resumed) {}

@@ -12,7 +12,7 @@ use crate::handle::Handle;
 /// example after posting to the inbox of a shard.
 pub trait Broker: Send + Sync + 'static {
     /// A new run of the node begins; `life` is the handle to it. Called before any other method.
-    fn life_started(&self, life: &Handle);
+    fn node_started(&self, life: &Handle);
 
     /// Passes a decision to the engine. Their number is bounded by what the engine has requested, plus a few; none may be lost.
     fn decide(&self, decision: Decision);
@@ -35,7 +35,7 @@ pub trait Broker: Send + Sync + 'static {
     fn connection_status(&self, condition: &ConnectionStatus);
 
     /// This run of the node has ended, and so has its thread. After [`EndReason::Fenced`], another run may begin at once.
-    fn life_ended(&self, ended: &EndReason);
+    fn node_ended(&self, ended: &EndReason);
 }
 
 /// The state of the connection to the servers.

@@ -47,7 +47,7 @@ pub(crate) struct Bus {
     /// The number of the last subscription.
     last: u64,
     /// Subscriptions sent to the server by this connection. There are no more than patterns.
-    told: UnboundedSender<ActivePattern>,
+    confirmations: UnboundedSender<ActivePattern>,
     /// Whether all messages received by the previous connection were processed.
     is_old_drained: watch::Receiver<bool>,
 }
@@ -59,11 +59,11 @@ impl Bus {
         shared: &Arc<Shared>,
         events: Sender<BusEvent>,
     ) -> Bus {
-        let told = spawn_confirmer(client.clone(), &events);
+        let confirmations = spawn_confirmer(client.clone(), &events);
         let (sender, current) = watch::channel(client);
         tokio::spawn(send(queue, current, shared.clone()));
         Bus {
-            told,
+            confirmations,
             client: sender,
             shared: shared.clone(),
             events,
@@ -95,7 +95,7 @@ impl Bus {
     /// processed before the new ones begin. Messages in between are lost, which QoS 0 allows.
     pub(crate) fn switch_connection(&mut self, client: Client) {
         self.listening.values().for_each(|(_, task)| task.abort());
-        self.told = spawn_confirmer(client.clone(), &self.events);
+        self.confirmations = spawn_confirmer(client.clone(), &self.events);
         let old = self.client.send_replace(client);
         let (is_over, is_old_drained) = watch::channel(false);
         tokio::spawn(async move {
@@ -111,12 +111,12 @@ impl Bus {
         self.last += 1;
         let listening = ActivePattern { pattern: pattern.clone(), number: self.last };
         let (client, shared, events) = (self.client.borrow().clone(), self.shared.clone(), self.events.clone());
-        let told = self.told.clone();
+        let confirmations = self.confirmations.clone();
         let mut is_old_drained = self.is_old_drained.clone();
         let task = async move {
             // An error means that the sender is gone, so there is nothing to wait for.
             let _ = is_old_drained.wait_for(|is_over| *is_over).await;
-            subscribe(client, listening, told, shared, events).await;
+            subscribe(client, listening, confirmations, shared, events).await;
         };
         self.listening.insert(pattern, (self.last, tokio::spawn(task).abort_handle()));
     }
@@ -130,17 +130,17 @@ impl Drop for Bus {
 
 /// Starts the task that confirms the subscriptions of one connection, until the sender is dropped.
 fn spawn_confirmer(client: Client, events: &Sender<BusEvent>) -> UnboundedSender<ActivePattern> {
-    let (told, to_confirm) = unbounded_channel();
-    tokio::spawn(confirm(client, to_confirm, events.clone()));
-    told
+    let (confirmations, confirmations_out) = unbounded_channel();
+    tokio::spawn(confirm(client, confirmations_out, events.clone()));
+    confirmations
 }
 
 /// Confirms subscriptions, several with one request if possible.
-async fn confirm(client: Client, mut told: UnboundedReceiver<ActivePattern>, events: Sender<BusEvent>) {
+async fn confirm(client: Client, mut confirmations: UnboundedReceiver<ActivePattern>, events: Sender<BusEvent>) {
     let mut taken = Vec::new();
-    while told.recv_many(&mut taken, CONFIRMED_MAX).await > 0 {
+    while confirmations.recv_many(&mut taken, CONFIRMED_MAX).await > 0 {
         while !round_trip(&client).await {
-            if told.is_closed() {
+            if confirmations.is_closed() {
                 return;
             }
             tokio::time::sleep(CONFIRM_PAUSE).await;
@@ -174,15 +174,15 @@ async fn send(mut queue: Receiver<BusMessage>, current: watch::Receiver<Client>,
 async fn subscribe(
     client: Client,
     listening: ActivePattern,
-    told: UnboundedSender<ActivePattern>,
+    confirmations: UnboundedSender<ActivePattern>,
     shared: Arc<Shared>,
     events: Sender<BusEvent>,
 ) {
     let Ok(mut messages) = client.subscribe(bus_subject(&listening.pattern)).await else { return };
     let by: Arc<str> = listening.pattern.as_str().into();
     // An error means that another connection is in use now.
-    let _ = told.send(listening);
-    drop(told);
+    let _ = confirmations.send(listening);
+    drop(confirmations);
     while let Some(message) = messages.next().await {
         let Some(subject) = message.subject.strip_prefix(BUS_PREFIX) else { continue };
         shared.counters.bus_received.add(1);

@@ -110,7 +110,11 @@ mod tests {
         deferred.requeue_rest(client, commands);
 
         let (client, commands) = deferred.next(partition).expect("a client");
-        assert_eq!((client, tickets(&commands)), (ClientKey(1), vec![2, 3]), "it was not executed, and stays at the front");
+        assert_eq!(
+            (client, tickets(&commands)),
+            (ClientKey(1), vec![2, 3]),
+            "it was not executed, and stays at the front"
+        );
         let (client, commands) = deferred.next(partition).expect("a client");
         assert_eq!((client, tickets(&commands)), (ClientKey(2), vec![1, 2, 3]));
         assert!(deferred.next(partition).is_none() && deferred.is_empty() && deferred.bytes() == 0);

@@ -39,7 +39,7 @@ pub enum Error {
         /// The error of the servers.
         why: String,
         /// Whether the condition may be temporary.
-        is_passing: bool,
+        is_transient: bool,
     },
     /// A stream exists with settings that this broker cannot use.
     Differs {
@@ -85,8 +85,8 @@ impl Error {
     }
 
     /// Whether the condition may pass without a change of settings, so that the node retries.
-    pub fn is_passing(&self) -> bool {
-        matches!(self, Error::Connection { .. } | Error::Stream { is_passing: true, .. })
+    pub fn is_transient(&self) -> bool {
+        matches!(self, Error::Connection { .. } | Error::Stream { is_transient: true, .. })
     }
 }
 

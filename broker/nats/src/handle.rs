@@ -36,7 +36,7 @@ pub(crate) struct Shared {
     commands_bytes: AtomicUsize,
     bus_bytes: AtomicUsize,
     /// A sender waits for space.
-    is_wanted: AtomicBool,
+    has_waiters: AtomicBool,
     /// Requests the node to stop.
     pub(crate) stop: Notify,
 }
@@ -70,7 +70,7 @@ impl Handle {
             payload_max_bytes: AtomicUsize::new(PAYLOAD_MAX_BYTES),
             commands_bytes: AtomicUsize::new(0),
             bus_bytes: AtomicUsize::new(0),
-            is_wanted: AtomicBool::new(false),
+            has_waiters: AtomicBool::new(false),
             stop: Notify::new(),
         });
         (Handle { commands, bus, shared }, taken_commands, taken_bus)
@@ -122,7 +122,7 @@ impl Handle {
             TrySendError::Closed(command) => Err(Refused::Over(command)),
             TrySendError::Full(command) => {
                 self.shared.counters.commands_refused.add(1);
-                self.shared.is_wanted.store(true, Ordering::SeqCst);
+                self.shared.has_waiters.store(true, Ordering::SeqCst);
                 Err(Refused::Full(command))
             }
         }
@@ -154,8 +154,8 @@ impl Shared {
     }
 
     /// Whether a sender was rejected since the last call.
-    pub(crate) fn take_wanted(&self) -> bool {
-        self.is_wanted.load(Ordering::SeqCst) && self.is_wanted.swap(false, Ordering::SeqCst)
+    pub(crate) fn take_waiters(&self) -> bool {
+        self.has_waiters.load(Ordering::SeqCst) && self.has_waiters.swap(false, Ordering::SeqCst)
     }
 
     /// Updates the end of the lease. Returns true if it is valid now and was invalid at some time since the last call: a shard may have
@@ -196,7 +196,7 @@ mod tests {
         assert!(handle.give(left(60)).is_ok());
         assert!(matches!(handle.give(left(60)), Err(Refused::Full(Command::Left { state, .. })) if state.len() == 60));
         assert!(handle.give(left(40)).is_ok() && matches!(handle.give(left(0)), Err(Refused::Full(_))));
-        assert!(handle.shared().take_wanted() && !handle.shared().take_wanted());
+        assert!(handle.shared().take_waiters() && !handle.shared().take_waiters());
         assert_eq!(handle.counters().commands_refused.get(), 2);
         handle.shared().release_command(&commands.try_recv().expect("a command"));
         assert!(handle.give(left(60)).is_ok());
@@ -234,10 +234,7 @@ mod tests {
         assert!(!handle.shared().serve_until(1), "the new lease has expired too");
         assert!(handle.shared().serve_until(now_ms() + 60_000));
         assert!(!handle.shared().serve_until(now_ms() + 90_000), "renewed in time");
-        assert!(
-            !handle.shared().serve_until(0) && !handle.shared().serve_until(now_ms() + 60_000),
-            "withdrawn"
-        );
+        assert!(!handle.shared().serve_until(0) && !handle.shared().serve_until(now_ms() + 60_000), "withdrawn");
         assert!(has_lapsed(10, 20, 10) && !has_lapsed(10, 20, 9) && !has_lapsed(10, 20, 20));
     }
 }

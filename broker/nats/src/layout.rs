@@ -93,7 +93,7 @@ pub(crate) struct StreamSpec {
 }
 
 /// Returns all streams of a cluster.
-pub(crate) fn wanted(storage: &Storage) -> Vec<StreamSpec> {
+pub(crate) fn required_streams(storage: &Storage) -> Vec<StreamSpec> {
     let buckets = [
         bucket(NODE, 1, DirectRead::No, storage),
         bucket(SESSION, 1, DirectRead::Yes, storage),
@@ -227,7 +227,7 @@ mod tests {
 
     #[test]
     fn what_is_asked_for_is_enough_and_anything_weaker_is_told_exactly() {
-        for stream in wanted(&Storage::default()) {
+        for stream in required_streams(&Storage::default()) {
             let json = stream.request();
             let config = parse(&json).expect("JSON");
             assert_eq!(stream.differences(&config), Vec::<String>::new(), "{json}");
@@ -244,7 +244,7 @@ mod tests {
 
     #[test]
     fn names_stay_what_they_are() {
-        let names: Vec<_> = wanted(&Storage::default()).into_iter().map(|stream| stream.name).collect();
+        let names: Vec<_> = required_streams(&Storage::default()).into_iter().map(|stream| stream.name).collect();
         assert_eq!(names.len(), 21);
         assert!(
             ["KV_tw_node", "KV_tw_session", "TW_LOG_00", "TW_LOG_15", "TW_RETAINED"]

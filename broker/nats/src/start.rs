@@ -40,7 +40,7 @@ pub fn found(settings: &Settings, mut gives_up: impl FnMut() -> bool) -> Result<
             };
             match outcome {
                 Ok(seed) => return Ok(Some(seed)),
-                Err(error) if error.is_passing() => warn!("cannot join the cluster yet: {error}"),
+                Err(error) if error.is_transient() => warn!("cannot join the cluster yet: {error}"),
                 Err(error) => return Err(error),
             }
             let until = Instant::now() + pause;
@@ -77,13 +77,13 @@ pub(crate) async fn prepare(
 ) -> Result<(Client, ClusterInfo), Error> {
     let Settings { access, node_name, times, limits, .. } = settings;
     let client = connection::connect(access, node_name, times, limits, counters, connected).await?;
-    let foundation = setup::prepare(&client, settings).await?;
-    Ok((client, foundation))
+    let cluster_info = setup::prepare(&client, settings).await?;
+    Ok((client, cluster_info))
 }
 
 /// Determines the seed for the first run. Uses a connection of its own.
 async fn probe(settings: &Settings) -> Result<Seed, Error> {
-    let (client, foundation) = prepare(settings, &Arc::default(), &Arc::default()).await?;
+    let (client, cluster_info) = prepare(settings, &Arc::default(), &Arc::default()).await?;
     let _ = client.drain().await;
-    Ok(foundation.seed)
+    Ok(cluster_info.seed)
 }

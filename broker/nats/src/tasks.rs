@@ -28,12 +28,12 @@ use crate::settings::Times;
 const WAITING_MS: u64 = 3500;
 
 /// The result of an operation.
-pub(crate) type Done = (OperationId, Answer);
+pub(crate) type TaskResult = (OperationId, Answer);
 
 /// The running tasks. Dropping it aborts them.
 pub(crate) struct Tasks {
-    by: Arc<ConnectionTasks>,
-    answers: Sender<Done>,
+    connection: Arc<ConnectionTasks>,
+    answers: Sender<TaskResult>,
     counters: Arc<Counters>,
     operation: Duration,
     pause: Duration,
@@ -60,9 +60,9 @@ impl ConnectionTasks {
 }
 
 impl Tasks {
-    pub(crate) fn new(client: Client, answers: Sender<Done>, times: &Times, counters: Arc<Counters>) -> Tasks {
+    pub(crate) fn new(client: Client, answers: Sender<TaskResult>, times: &Times, counters: Arc<Counters>) -> Tasks {
         Tasks {
-            by: Arc::new(ConnectionTasks::new(client, &counters)),
+            connection: Arc::new(ConnectionTasks::new(client, &counters)),
             answers,
             counters,
             operation: Duration::from_millis(times.operation_ms),
@@ -75,7 +75,7 @@ impl Tasks {
 
     /// Switches to another connection. Operations in flight on the previous one can still be answered.
     pub(crate) fn use_connection(&mut self, client: Client) {
-        self.by = Arc::new(ConnectionTasks::new(client, &self.counters));
+        self.connection = Arc::new(ConnectionTasks::new(client, &self.counters));
     }
 
     /// Whether no operation is in flight whose result may be needed.
@@ -99,17 +99,18 @@ impl Tasks {
             self.in_flight.insert(id);
         }
         let more = Duration::from_millis(if waits { WAITING_MS } else { 0 });
-        let (by, answers, operation_time, pause) = (self.by.clone(), self.answers.clone(), self.operation, self.pause);
+        let (connection, answers, operation_time, pause) =
+            (self.connection.clone(), self.answers.clone(), self.operation, self.pause);
         let should_log = self.log_limiter.should_log();
         self.running.spawn(async move {
-            let carried_out = async {
+            let execution = async {
                 // Wait for the connection instead of queueing: an operation that is too old is never sent.
-                while by.client.connection_state() != State::Connected {
+                while connection.client.connection_state() != State::Connected {
                     sleep(pause).await;
                 }
-                by.execute(operation, operation_time).await
+                connection.execute(operation, operation_time).await
             };
-            let answer = match timeout(operation_time + more, carried_out).await {
+            let answer = match timeout(operation_time + more, execution).await {
                 Ok(Ok(answer)) => answer,
                 Ok(Err(failure)) => {
                     if should_log {
@@ -126,7 +127,7 @@ impl Tasks {
     }
 
     /// Handles a result and returns it for the node.
-    pub(crate) fn take(&mut self, (id, answer): Done) -> Done {
+    pub(crate) fn take(&mut self, (id, answer): TaskResult) -> TaskResult {
         self.in_flight.remove(&id);
         match answer {
             Answer::Conflict => self.counters.operations_conflicting.add(1),

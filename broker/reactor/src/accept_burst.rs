@@ -104,7 +104,7 @@ impl AcceptBurst {
 mod tests {
     use super::*;
 
-    fn begun(accept_burst: &mut AcceptBurst) -> u32 {
+    fn connections_until_burst(accept_burst: &mut AcceptBurst) -> u32 {
         let mut connections = 1;
         while !accept_burst.record_connections(1, 0) {
             connections += 1;
@@ -128,13 +128,17 @@ mod tests {
     #[test]
     fn it_goes_on_while_looks_find_several() {
         let mut accept_burst = AcceptBurst::new();
-        begun(&mut accept_burst);
+        connections_until_burst(&mut accept_burst);
         for _ in 0..100 * TRIAL_POLLS {
             assert!(accept_burst.record_poll(POLL_MIN_CONNECTIONS));
         }
         let ended = (0..2 * TRIAL_POLLS).find(|_| !accept_burst.record_poll(0));
         assert!(ended.is_some() && !accept_burst.is_active());
-        assert_eq!(begun(&mut accept_burst), BURST_MIN_CONNECTIONS, "the next burst is detected as soon");
+        assert_eq!(
+            connections_until_burst(&mut accept_burst),
+            BURST_MIN_CONNECTIONS,
+            "the next burst is detected as soon"
+        );
     }
 
     #[test]
@@ -142,7 +146,7 @@ mod tests {
         let mut accept_burst = AcceptBurst::new();
         let mut between = Vec::new();
         for _ in 0..10 {
-            between.push(begun(&mut accept_burst));
+            between.push(connections_until_burst(&mut accept_burst));
             let polls = (1..).find(|_| !accept_burst.record_poll(1));
             assert_eq!(polls, Some(TRIAL_POLLS));
         }

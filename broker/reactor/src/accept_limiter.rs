@@ -14,7 +14,7 @@ use crate::listener::{ListenerConfig, ProxyRequirements};
 /// The limits and counters of a listener. Its connections refer to it, on any thread.
 #[derive(Debug)]
 pub(crate) struct AcceptLimiter {
-    counters_of_listener: Arc<ListenerCounters>,
+    listener_counters: Arc<ListenerCounters>,
     mount_point: Option<MountPoint>,
     offer: ListenerOverrides,
     connections_max: u64,
@@ -63,7 +63,7 @@ pub struct ListenerState {
 impl AcceptLimiter {
     /// Creates the limiter of a new listener. All listeners share `accept_rate`.
     pub(crate) fn new(listen: &ListenerConfig, accept_rate: Arc<AcceptRate>) -> AcceptLimiter {
-        let counters_of_listener = ListenerCounters {
+        let listener_counters = ListenerCounters {
             name: listen.name.clone(),
             connections: AtomicU64::new(0),
             accepted: AtomicU64::new(0),
@@ -71,7 +71,7 @@ impl AcceptLimiter {
             is_closed: AtomicBool::new(false),
         };
         AcceptLimiter::with_counters(
-            Arc::new(counters_of_listener),
+            Arc::new(listener_counters),
             listen,
             AcceptRate::new(listen.accept_rate),
             accept_rate,
@@ -81,7 +81,7 @@ impl AcceptLimiter {
     /// Creates a limiter with a new configuration and the counters of this one.
     pub(crate) fn with_config(&self, listen: &ListenerConfig, accept_rate: Arc<AcceptRate>) -> AcceptLimiter {
         AcceptLimiter::with_counters(
-            self.counters_of_listener.clone(),
+            self.listener_counters.clone(),
             listen,
             self.listener_rate.next(listen.accept_rate),
             accept_rate,
@@ -89,13 +89,13 @@ impl AcceptLimiter {
     }
 
     fn with_counters(
-        counters_of_listener: Arc<ListenerCounters>,
+        listener_counters: Arc<ListenerCounters>,
         listen: &ListenerConfig,
         listener_rate: AcceptRate,
         accept_rate: Arc<AcceptRate>,
     ) -> AcceptLimiter {
         AcceptLimiter {
-            counters_of_listener,
+            listener_counters,
             mount_point: listen.mount_point.clone(),
             offer: listen.offer.clone(),
             connections_max: listen.connections_max.map_or(u64::MAX, |max| max as u64),
@@ -108,7 +108,7 @@ impl AcceptLimiter {
 
     /// Marks the listener as removed. Its connections are closed next.
     pub(crate) fn close(&self) {
-        self.counters_of_listener.is_closed.store(true, Ordering::SeqCst);
+        self.listener_counters.is_closed.store(true, Ordering::SeqCst);
     }
 
     /// Whether connections begin with a PROXY header.
@@ -124,7 +124,7 @@ impl AcceptLimiter {
         let admitted = self.admit(peer, counters, now_ms);
         match admitted {
             Ok(()) => {
-                self.counters_of_listener.accepted.fetch_add(1, Ordering::Relaxed);
+                self.listener_counters.accepted.fetch_add(1, Ordering::Relaxed);
                 counters.connections_accepted.add(1);
             }
             Err(refusal) => self.log_rejection(peer, refusal, counters),
@@ -153,7 +153,7 @@ impl AcceptLimiter {
         if self.expects_proxy_header() && !self.is_proxy(peer) {
             return Err(AcceptRejection::Untrusted);
         }
-        if self.counters_of_listener.connections.load(Ordering::Relaxed) >= self.connections_max {
+        if self.listener_counters.connections.load(Ordering::Relaxed) >= self.connections_max {
             return Err(AcceptRejection::Full);
         }
         // Check the listener's own limits first, so that an address that exceeds them takes nothing from the shared ones.
@@ -174,7 +174,7 @@ impl AcceptLimiter {
     }
 
     fn log_rejection(&self, peer: Peer, refusal: AcceptRejection, counters: &Counters) {
-        self.counters_of_listener.refused.fetch_add(1, Ordering::Relaxed);
+        self.listener_counters.refused.fetch_add(1, Ordering::Relaxed);
         match refusal {
             AcceptRejection::Untrusted => counters.proxy_peers_refused.add(1),
             AcceptRejection::Full => counters.connections_refused.add(1),
@@ -185,7 +185,7 @@ impl AcceptLimiter {
                 counters.connections_refused_for_rate.add(1)
             }
         }
-        log::warn!(listener = &*self.counters_of_listener.name, address = &*peer.to_string(); "refused connection: {refusal}");
+        log::warn!(listener = &*self.listener_counters.name, address = &*peer.to_string(); "refused connection: {refusal}");
     }
 
     fn is_proxy(&self, peer: Peer) -> bool {
@@ -203,10 +203,10 @@ impl AcceptLimiter {
 
     pub(crate) fn state(&self) -> ListenerState {
         ListenerState {
-            name: self.counters_of_listener.name.clone(),
-            connections: self.counters_of_listener.connections.load(Ordering::Relaxed),
-            accepted: self.counters_of_listener.accepted.load(Ordering::Relaxed),
-            refused: self.counters_of_listener.refused.load(Ordering::Relaxed),
+            name: self.listener_counters.name.clone(),
+            connections: self.listener_counters.connections.load(Ordering::Relaxed),
+            accepted: self.listener_counters.accepted.load(Ordering::Relaxed),
+            refused: self.listener_counters.refused.load(Ordering::Relaxed),
         }
     }
 }
@@ -223,11 +223,11 @@ impl fmt::Display for AcceptRejection {
 
 impl ConnectionListener for AcceptLimiter {
     fn is_closed(&self) -> bool {
-        self.counters_of_listener.is_closed.load(Ordering::SeqCst)
+        self.listener_counters.is_closed.load(Ordering::SeqCst)
     }
 
     fn name(&self) -> &Arc<str> {
-        &self.counters_of_listener.name
+        &self.listener_counters.name
     }
 
     fn overrides(&self) -> ListenerOverrides {
@@ -247,7 +247,7 @@ impl ConnectionListener for AcceptLimiter {
             self.listener_rate.add_connection(ip);
             self.accept_rate.add_connection(ip);
         }
-        self.counters_of_listener.connections.fetch_add(1, Ordering::Relaxed);
+        self.listener_counters.connections.fetch_add(1, Ordering::Relaxed);
     }
 
     fn connection_closed(&self, peer: Option<Peer>) {
@@ -255,6 +255,6 @@ impl ConnectionListener for AcceptLimiter {
             self.listener_rate.remove_connection(ip);
             self.accept_rate.remove_connection(ip);
         }
-        self.counters_of_listener.connections.fetch_sub(1, Ordering::Relaxed);
+        self.listener_counters.connections.fetch_sub(1, Ordering::Relaxed);
     }
 }

@@ -310,14 +310,14 @@ mod tests {
         let one = ip("192.0.2.1");
         before.add_connection(one);
         assert_eq!(before.check_rate(0), Ok(()));
-        let of_one = AcceptLimits { connections_per_address: Some(1), ..before.limits };
-        let after = before.next(of_one);
+        let one_per_address = AcceptLimits { connections_per_address: Some(1), ..before.limits };
+        let after = before.next(one_per_address);
         assert_eq!(after.check_address(one, 0), Err(AcceptLimitExceeded::ConnectionsPerAddress));
         assert_eq!(after.check_rate(0), Err(AcceptLimitExceeded::Rate), "the rate is unchanged, and used up");
         before.remove_connection(one);
         assert_eq!(after.check_address(one, 0), Ok(false));
         // A connection that was not counted when it was opened is not uncounted when it is closed.
-        let (none, again) = (after.next(AcceptLimits::default()), after.next(of_one));
+        let (none, again) = (after.next(AcceptLimits::default()), after.next(one_per_address));
         none.add_connection(one);
         again.add_connection(one);
         none.remove_connection(one);

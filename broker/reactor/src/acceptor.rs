@@ -45,7 +45,7 @@ pub(crate) struct AcceptedConnection {
     /// The level that acknowledgements wait for.
     pub(crate) ack_level: AckLevel,
     /// The state of the authentication, if another thread has begun it.
-    pub(crate) standing: Option<Box<AuthState>>,
+    pub(crate) auth_state: Option<Box<AuthState>>,
 }
 
 impl AcceptedConnection {
@@ -150,7 +150,7 @@ impl Acceptor {
                     let origin = Arc::new(ConnectionOrigin::new(accept_limiter.clone(), peer));
                     match listener.layers() {
                         Ok(layers) => {
-                            return Some(AcceptedConnection { stream, origin, layers, ack_level, standing: None });
+                            return Some(AcceptedConnection { stream, origin, layers, ack_level, auth_state: None });
                         }
                         Err(failure) => log::error!("cannot start a TLS session: {failure}"),
                     }

@@ -84,49 +84,49 @@ impl fmt::Debug for QueryDeadline<'_> {
 /// Queries one shard.
 pub(crate) fn ask<T: Send + 'static>(
     inbox: &Inbox,
-    survey: impl FnOnce(Reply<T>) -> AdminQuery,
-    patience: QueryDeadline<'_>,
+    query: impl FnOnce(Reply<T>) -> AdminQuery,
+    deadline: QueryDeadline<'_>,
 ) -> Result<T, QueryError> {
-    post(inbox, survey)?.receive(patience)
+    post(inbox, query)?.receive(deadline)
 }
 
 /// Queries all shards at once.
 pub(crate) fn ask_all<T: Send + 'static>(
     inboxes: &[Arc<Inbox>],
-    survey: impl Fn(Reply<T>) -> AdminQuery,
-    patience: QueryDeadline<'_>,
+    query: impl Fn(Reply<T>) -> AdminQuery,
+    deadline: QueryDeadline<'_>,
 ) -> Result<Vec<T>, QueryError> {
-    let answers: Vec<PendingQuery<T>> = inboxes.iter().map(|inbox| post(inbox, &survey)).collect::<Result<_, _>>()?;
-    answers.into_iter().map(|answer| answer.receive(patience)).collect()
+    let answers: Vec<PendingQuery<T>> = inboxes.iter().map(|inbox| post(inbox, &query)).collect::<Result<_, _>>()?;
+    answers.into_iter().map(|answer| answer.receive(deadline)).collect()
 }
 
 /// A query in progress. Dropping it cancels the query.
 struct PendingQuery<T> {
     answer: Receiver<T>,
-    _asker: Arc<()>,
+    _client: Arc<()>,
 }
 
 fn post<T: Send + 'static>(
     inbox: &Inbox,
-    survey: impl FnOnce(Reply<T>) -> AdminQuery,
+    query: impl FnOnce(Reply<T>) -> AdminQuery,
 ) -> Result<PendingQuery<T>, QueryError> {
     let (sender, answer) = sync_channel(1);
     let client = Arc::new(());
     // If the caller has given up, the receiver is gone.
     let reply = Reply::to(&client, move |found| _ = sender.try_send(found));
-    inbox.send(Command::AdminQuery(survey(reply)))?;
-    Ok(PendingQuery { answer, _asker: client })
+    inbox.send(Command::AdminQuery(query(reply)))?;
+    Ok(PendingQuery { answer, _client: client })
 }
 
 impl<T> PendingQuery<T> {
-    fn receive(self, patience: QueryDeadline<'_>) -> Result<T, QueryError> {
+    fn receive(self, deadline: QueryDeadline<'_>) -> Result<T, QueryError> {
         loop {
-            let left = patience.deadline.saturating_duration_since(Instant::now());
+            let left = deadline.deadline.saturating_duration_since(Instant::now());
             match self.answer.recv_timeout(left.min(CLIENT_CHECK_INTERVAL)) {
                 Ok(answer) => return Ok(answer),
                 // The shard is gone, or has too many queries.
                 Err(RecvTimeoutError::Disconnected) => return Err(QueryError::Busy),
-                Err(RecvTimeoutError::Timeout) if left <= CLIENT_CHECK_INTERVAL || patience.is_gone() => {
+                Err(RecvTimeoutError::Timeout) if left <= CLIENT_CHECK_INTERVAL || deadline.is_gone() => {
                     return Err(QueryError::Timeout);
                 }
                 Err(RecvTimeoutError::Timeout) => {}
@@ -141,44 +141,44 @@ mod tests {
     use std::cell::Cell;
     use std::sync::mpsc::SyncSender;
 
-    struct Leaving(Cell<u32>);
+    struct LeavingClient(Cell<u32>);
 
-    impl QueryClient for Leaving {
+    impl QueryClient for LeavingClient {
         fn is_there(&self) -> bool {
             self.0.set(self.0.get().saturating_sub(1));
             self.0.get() > 0
         }
     }
 
-    fn asked() -> (SyncSender<u8>, PendingQuery<u8>) {
+    fn pending_query() -> (SyncSender<u8>, PendingQuery<u8>) {
         let (sender, answer) = sync_channel(1);
-        (sender, PendingQuery { answer, _asker: Arc::new(()) })
+        (sender, PendingQuery { answer, _client: Arc::new(()) })
     }
 
     #[test]
     fn nobody_waits_for_an_asker_who_has_gone() {
-        let (sender, answer) = asked();
-        let client = Leaving(Cell::new(2));
+        let (sender, answer) = pending_query();
+        let client = LeavingClient(Cell::new(2));
         let began = Instant::now();
-        let patience = QueryDeadline::of(&client, began + Duration::from_secs(3_600));
-        assert_eq!(answer.receive(patience), Err(QueryError::Timeout));
+        let deadline = QueryDeadline::of(&client, began + Duration::from_secs(3_600));
+        assert_eq!(answer.receive(deadline), Err(QueryError::Timeout));
         assert_eq!(client.0.get(), 0, "the client was checked twice");
         drop(sender);
     }
 
     #[test]
     fn an_answer_that_comes_in_time_is_taken_whoever_has_gone() {
-        let (sender, answer) = asked();
+        let (sender, answer) = pending_query();
         sender.try_send(7).expect("there is room");
-        let client = Leaving(Cell::new(0));
+        let client = LeavingClient(Cell::new(0));
         assert_eq!(answer.receive(QueryDeadline::of(&client, Instant::now())), Ok(7));
     }
 
     #[test]
     fn without_an_answer_the_deadline_counts() {
-        let (_sender, answer) = asked();
+        let (_sender, answer) = pending_query();
         assert_eq!(answer.receive(Duration::from_millis(1).into()), Err(QueryError::Timeout));
-        let (sender, answer) = asked();
+        let (sender, answer) = pending_query();
         drop(sender);
         assert_eq!(answer.receive(Duration::from_secs(3_600).into()), Err(QueryError::Busy));
     }

@@ -19,7 +19,7 @@ pub trait Authenticator: fmt::Debug + Send + Sync {
 
     /// Decides a client's request at once, or keeps it with the responder and decides later, on any thread. Called on a thread of the
     /// broker, so it must not block.
-    fn ask(&self, origin: &ConnectionOrigin, question: AuthRequest, ticket: AuthResponder) -> Option<AuthDecision>;
+    fn ask(&self, origin: &ConnectionOrigin, request: AuthRequest, responder: AuthResponder) -> Option<AuthDecision>;
 }
 
 /// Delivers the decision for one client. If it is dropped, the client waits until `mqtt.connect_timeout_s` has passed without progress.
@@ -43,7 +43,7 @@ impl AuthResponder {
     }
 
     /// Sends the decision. Has no effect if the client is gone.
-    pub fn send_auth_decision(self, verdict: AuthDecision) {
-        self.inbox.send_auth_decision(self.id, verdict);
+    pub fn send_auth_decision(self, decision: AuthDecision) {
+        self.inbox.send_auth_decision(self.id, decision);
     }
 }

@@ -56,10 +56,10 @@ pub struct Broker {
     /// The journal, if state is persisted.
     data: Option<Data>,
     /// The thread that spills messages to disk.
-    cold: Option<SpillThread>,
+    spill_thread: Option<SpillThread>,
     control: Control,
     /// Each thread sends one message when it is idle for the first time.
-    settled: Mutex<Receiver<()>>,
+    idle_signal: Mutex<Receiver<()>>,
 }
 
 /// Controls and observes a broker from other threads, even after it has stopped.
@@ -267,9 +267,9 @@ impl Control {
     ///
     /// # Errors
     /// Not all threads have answered.
-    pub fn clients(&self, query: &ClientsQuery, patience: QueryDeadline<'_>) -> Result<ClientsPage, QueryError> {
+    pub fn clients(&self, query: &ClientsQuery, deadline: QueryDeadline<'_>) -> Result<ClientsPage, QueryError> {
         let ask = |reply| AdminQuery::Clients(query.clone(), reply);
-        let pages = admin_queries::ask_all(&self.inboxes, ask, patience)?;
+        let pages = admin_queries::ask_all(&self.inboxes, ask, deadline)?;
         Ok(ClientsPage::merge(pages, query))
     }
 
@@ -277,8 +277,8 @@ impl Control {
     ///
     /// # Errors
     /// There was no answer.
-    pub fn client(&self, name: &str, patience: QueryDeadline<'_>) -> Result<Option<ClientDetail>, QueryError> {
-        admin_queries::ask(self.inbox_of(name), |reply| AdminQuery::Client(name.into(), reply), patience)
+    pub fn client(&self, name: &str, deadline: QueryDeadline<'_>) -> Result<Option<ClientDetail>, QueryError> {
+        admin_queries::ask(self.inbox_of(name), |reply| AdminQuery::Client(name.into(), reply), deadline)
     }
 
     /// Returns subscriptions of one client after a filter, in order, or `None` if the client does not exist.
@@ -290,27 +290,27 @@ impl Control {
         name: &str,
         after: &str,
         limit: usize,
-        patience: QueryDeadline<'_>,
+        deadline: QueryDeadline<'_>,
     ) -> Result<Option<SubscriptionList>, QueryError> {
         let ask = |reply| AdminQuery::Subscriptions(name.into(), after.into(), limit, reply);
-        admin_queries::ask(self.inbox_of(name), ask, patience)
+        admin_queries::ask(self.inbox_of(name), ask, deadline)
     }
 
     /// Explains whether a message would reach a client, and why not.
     ///
     /// # Errors
     /// There was no answer.
-    pub fn why(&self, query: WhyQuery, patience: QueryDeadline<'_>) -> Result<Explanation, QueryError> {
+    pub fn why(&self, query: WhyQuery, deadline: QueryDeadline<'_>) -> Result<Explanation, QueryError> {
         let message = query.message.clone();
         let publishes_on = self.inbox_of(message.publisher.as_deref().unwrap_or(&query.name));
-        let judged = admin_queries::ask(publishes_on, |reply| AdminQuery::Publish(message, reply), patience)?;
+        let judged = admin_queries::ask(publishes_on, |reply| AdminQuery::Publish(message, reply), deadline)?;
         let inbox = self.inbox_of(&query.name);
-        let mut explained = admin_queries::ask(inbox, |reply| AdminQuery::Why(query, reply), patience)?.after(judged);
+        let mut explained = admin_queries::ask(inbox, |reply| AdminQuery::Why(query, reply), deadline)?.after(judged);
         for finding in &mut explained.findings {
             if let QueryResult::SharedTurns { others: Some(others), .. } = finding
                 && let Some(inbox) = self.inboxes.get(usize::from(others.member.shard.0))
             {
-                others.name = admin_queries::ask(inbox, |reply| AdminQuery::Name(others.member, reply), patience)?;
+                others.name = admin_queries::ask(inbox, |reply| AdminQuery::Name(others.member, reply), deadline)?;
             }
         }
         Ok(explained)
@@ -320,8 +320,8 @@ impl Control {
     ///
     /// # Errors
     /// Not all threads have answered.
-    pub fn violations(&self, patience: QueryDeadline<'_>) -> Result<ViolationReport, QueryError> {
-        Ok(ViolationReport::merge(admin_queries::ask_all(&self.inboxes, AdminQuery::Violations, patience)?))
+    pub fn violations(&self, deadline: QueryDeadline<'_>) -> Result<ViolationReport, QueryError> {
+        Ok(ViolationReport::merge(admin_queries::ask_all(&self.inboxes, AdminQuery::Violations, deadline)?))
     }
 
     /// Whether all threads are responsive: each has answered within `timeout`, has too many queries to answer, or is stopping.
@@ -524,15 +524,15 @@ impl Broker {
         let mut clock = Clock::new();
         let stop = Arc::new(AtomicBool::new(false));
         let (inboxes, commands): (Vec<_>, Vec<_>) = wakers.iter().cloned().map(Inbox::new).unzip();
-        let (settles, settled) = mpsc::channel();
+        let (idle_sender, idle_signal) = mpsc::channel();
         let mut broker = Broker {
-            settled: Mutex::new(settled),
+            idle_signal: Mutex::new(idle_signal),
             addresses: listener_set.addresses(),
             stop: stop.clone(),
             wakers: wakers.clone(),
             threads: Vec::new(),
             data: None,
-            cold: None,
+            spill_thread: None,
             control: Control {
                 exchange: shared.exchange.clone(),
                 config_cell: shared.config_cell.clone(),
@@ -554,7 +554,7 @@ impl Broker {
             broker.control.default_limit_bytes = opened.default_limit_bytes;
             broker.control.data = Some(opened.data.handle());
             broker.data = Some(opened.data);
-            broker.cold = Some(opened.cold);
+            broker.spill_thread = Some(opened.spill_thread);
             kept = opened.shards.into_iter();
         }
         let ends = polls.into_iter().zip(wakers).zip(shard_channels).zip(commands);
@@ -562,7 +562,7 @@ impl Broker {
             // The first thread accepts; a connection moves to its client's thread after CONNECT.
             let listeners = if index == 0 { std::mem::take(&mut listeners) } else { Vec::new() };
             let (stop, authenticator, tls_handshakes) = (stop.clone(), authenticator.clone(), tls_handshakes.clone());
-            let settled = settles.clone();
+            let idle_signal = idle_sender.clone();
             let parts = WorkerParts {
                 poll,
                 shard: (),
@@ -575,7 +575,7 @@ impl Broker {
                 tls_handshakes,
                 authenticator,
                 cluster: cluster.as_ref().map(|seat| seat.thread.clone()),
-                settled,
+                idle_signal,
             };
             let shard = ShardIndex(index as u8);
             let started = if let Some(shard) = kept.next() {
@@ -606,8 +606,8 @@ impl Broker {
     /// Waits until each thread was idle once, and has thus run the code of an idle thread. Waits at most `timeout` per thread; returns
     /// whether all were. Call it once.
     pub fn wait_until_idle(&self, timeout: Duration) -> bool {
-        let settled = self.settled.lock().unwrap_or_else(PoisonError::into_inner);
-        self.threads.iter().all(|_| settled.recv_timeout(timeout).is_ok())
+        let idle_signal = self.idle_signal.lock().unwrap_or_else(PoisonError::into_inner);
+        self.threads.iter().all(|_| idle_signal.recv_timeout(timeout).is_ok())
     }
 
     /// Returns a handle to control and observe the broker.
@@ -628,7 +628,7 @@ impl Broker {
                 Err(_) => log::error!("a thread panicked"),
             }
         }
-        drop(self.cold);
+        drop(self.spill_thread);
         if let Some(Err(error)) = self.data.map(Data::close) {
             log::error!("the journal was not closed cleanly: {error}");
         }

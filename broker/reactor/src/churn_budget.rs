@@ -109,7 +109,11 @@ mod tests {
         let mut churn_budget = ChurnBudget::default();
         assert_eq!(turn(&mut churn_budget, at(0), false, 0), 100);
         assert_eq!(turn(&mut churn_budget, at(10), true, 1), 0);
-        assert_eq!(turn(&mut churn_budget, at(ESTABLISHED_ACTIVE_MS * 1_000 - 1), false, 0), 3, "the client may still be active");
+        assert_eq!(
+            turn(&mut churn_budget, at(ESTABLISHED_ACTIVE_MS * 1_000 - 1), false, 0),
+            3,
+            "the client may still be active"
+        );
         assert_eq!(turn(&mut churn_budget, at(ESTABLISHED_ACTIVE_MS * 1_000 + 1_000), false, 0), 100);
     }
 

@@ -215,7 +215,7 @@ impl Data {
 /// The result of opening a data directory.
 pub(crate) struct OpenedDirectory {
     pub(crate) data: Data,
-    pub(crate) cold: SpillThread,
+    pub(crate) spill_thread: SpillThread,
     pub(crate) shards: Vec<Shard<ShardLog>>,
     /// The clock of the broker.
     pub(crate) clock: Clock,
@@ -263,7 +263,7 @@ fn open_and_start(
     let failed = |cause| DataError { path: path.to_owned(), cause };
     let log_failed = |error| failed(Cause::Log(error));
     let disk = Directory::open(path).map_err(|error| log_failed(error.into()))?;
-    let cold_failed = |error| failed(Cause::Spilled(error));
+    let spill_failed = |error| failed(Cause::Spilled(error));
     // Lock before any change, because another broker may use the directory.
     let held =
         lock.and_then(DataLock::take_directory).map_or_else(|| LockedDirectory::take(&disk), Ok).map_err(log_failed)?;
@@ -277,8 +277,8 @@ fn open_and_start(
         );
         room_bytes = held.available_bytes().map_err(log_failed)?;
     }
-    let mut cooler = RecoverySpill::open(path, shared).map_err(cold_failed)?;
-    let mut recovery = Recovery::new(Some(shared.memory.ledger(0).clone())).spill_into(&mut cooler);
+    let mut recovery_spill = RecoverySpill::open(path, shared).map_err(spill_failed)?;
+    let mut recovery = Recovery::new(Some(shared.memory.ledger(0).clone())).spill_into(&mut recovery_spill);
     if on_damage == OnDamage::Skip {
         recovery.skip_inconsistent_records();
     }
@@ -322,13 +322,13 @@ fn open_and_start(
     if data_loss::log_losses(path, &snapshot, &found.damage, skipped_records.as_ref(), &replay) || is_overdue {
         // A new snapshot prevents that the same losses are found again, and that the compactor has to handle them.
         covered = log.durable();
-        let read = |cold: &Spilled| cooler.read(cold);
+        let read = |spilled: &Spilled| recovery_spill.read(spilled);
         let head = SnapshotHead { log: id, epoch: epoch(), covered, now_ms: clock.now_ms() };
         let written = write_snapshot(&replay, &disk, head, read, || true);
         snapshot_bytes = written.map_err(log_failed)?.unwrap_or_default();
     }
 
-    let bells_of_shards = wakers;
+    let shard_wakers = wakers;
     let wakers = wakers.to_vec();
     let count = wakers.len();
     let wake = move |shard: tautwire_journal::ShardNumber| {
@@ -348,7 +348,7 @@ fn open_and_start(
         Shard::new(ShardIndex(index as u8), shared.clone(), journal, clock.now_ms())
     };
     let mut shards: Vec<_> = ports.into_iter().enumerate().map(shard).collect();
-    let cold = cooler.start(shared, &mut shards, bells_of_shards).map_err(cold_failed)?;
+    let spill_thread = recovery_spill.start(shared, &mut shards, shard_wakers).map_err(spill_failed)?;
     let replayed = replay.finish();
     let (sessions, retained) = (replayed.sessions.len(), replayed.retained.iter().count());
     let (sessions, retained) = (counted(sessions, "session"), counted(retained, "retained message"));
@@ -360,10 +360,10 @@ fn open_and_start(
     let account = shared.memory.detached().clone();
     let new_store = move || Ok(Box::new(SnapshotSpill::open(&folder, limit_bytes, &account)?) as Box<dyn SpillStore>);
     let (writer_handle, new_store) = (writer.handle(), Box::new(new_store));
-    let compacted = CompactionTarget { disk, log: id, writer: writer_handle, new_store, freed: Box::new(heap::trim) };
-    let compactor = Compactor::start(compacted, epoch, move || clock.now_ms());
+    let target = CompactionTarget { disk, log: id, writer: writer_handle, new_store, freed: Box::new(heap::trim) };
+    let compactor = Compactor::start(target, epoch, move || clock.now_ms());
     let compactor = compactor.map_err(|error| failed(Cause::Thread(error)))?;
-    Ok(OpenedDirectory { data: Data { compactor, writer }, cold, shards, clock, default_limit_bytes })
+    Ok(OpenedDirectory { data: Data { compactor, writer }, spill_thread, shards, clock, default_limit_bytes })
 }
 
 fn recovery_error_text(error: &RecoveryError) -> Box<str> {

@@ -24,17 +24,17 @@ pub(crate) fn log_losses(
     for damage in damage {
         log::error!("data directory {path}: lost: {damage}{}", possibly_affected(&damage.possibly_affected, state));
     }
-    let skipped_records = skipped_records.filter(|passed| !passed.is_none());
-    if let Some(passed) = skipped_records {
+    let skipped_records = skipped_records.filter(|skipped| !skipped.is_none());
+    if let Some(skipped) = skipped_records {
         log::warn!(
             "data directory {path}: skipped inconsistent records: {} of unknown sessions, {} with a missing message, parts of {} frames; \
              {} messages keep their identifiers, {} older sessions of a client were removed{}",
-            passed.unknown_session,
-            passed.message_missing,
-            passed.undecodable,
-            passed.mismatched_packet_id,
-            passed.replaced,
-            concerned(passed),
+            skipped.unknown_session,
+            skipped.message_missing,
+            skipped.undecodable,
+            skipped.mismatched_packet_id,
+            skipped.replaced,
+            affected_sessions(skipped),
         );
     }
     !snapshot.damaged.is_empty() || !damage.is_empty() || skipped_records.is_some()
@@ -61,8 +61,8 @@ fn name(session: SessionId, state: &Replay) -> String {
     }
 }
 
-fn concerned(passed: &SkippedRecords) -> String {
-    let names: Vec<String> = passed
+fn affected_sessions(skipped: &SkippedRecords) -> String {
+    let names: Vec<String> = skipped
         .sessions
         .iter()
         .map(|(number, client_id)| match client_id {
@@ -70,6 +70,6 @@ fn concerned(passed: &SkippedRecords) -> String {
             None => format!("number {number}"),
         })
         .collect();
-    let more = if passed.more_sessions { ", and more" } else { "" };
+    let more = if skipped.more_sessions { ", and more" } else { "" };
     if names.is_empty() { String::new() } else { format!("; sessions: {}{more}", names.join(", ")) }
 }

@@ -90,29 +90,29 @@ impl HeapTrimmer {
     }
 }
 
-/// Returns this thread's cached free blocks to the heap. If `is_of_all`, also trims the heaps for all threads and drops code pages that
+/// Returns this thread's cached free blocks to the heap. If `trims_all`, also trims the heaps for all threads and drops code pages that
 /// only churn needs. Uses separate threads, because the cache of a thread is flushed only when it ends, and trimming takes long.
 #[cfg(all(target_os = "linux", target_env = "gnu"))]
-pub(crate) fn give_back(is_of_all: bool) {
+pub(crate) fn return_free_memory(trims_all: bool) {
     let blocks = take_thread_cache();
     let emptied = thread::Builder::new().name("trim".to_owned()).spawn(move || {
         // The thread's own cache goes to the heap when it ends.
         let dropped = thread::Builder::new().name("trim".to_owned()).spawn(move || drop(blocks));
         let _ = dropped.map(thread::JoinHandle::join);
-        if is_of_all {
+        if trims_all {
             trim();
             release_code_pages();
         }
     });
     // If no thread can be started, trim without it.
-    if emptied.is_err() && is_of_all {
+    if emptied.is_err() && trims_all {
         trim();
     }
 }
 
 /// With other allocators there is nothing to do.
 #[cfg(not(all(target_os = "linux", target_env = "gnu")))]
-pub(crate) fn give_back(_is_of_all: bool) {}
+pub(crate) fn return_free_memory(_trims_all: bool) {}
 
 /// Takes the freed blocks that glibc caches for this thread: up to seven of each size. A trim does not see them, and after churn there are
 /// hundreds, each on an otherwise unused page.
@@ -210,21 +210,21 @@ mod tests {
         assert!(!trimmer.is_due(3 * MIB / 2, 30_000), "too little to trim");
     }
 
-    fn come(trimmer: &mut HeapTrimmer, count: u32) {
+    fn connect(trimmer: &mut HeapTrimmer, count: u32) {
         (0..count).for_each(|_| trimmer.record_connect());
     }
 
     #[test]
     fn a_crowd_of_whom_each_holds_little_is_one_too() {
         let mut trimmer = HeapTrimmer::default();
-        come(&mut trimmer, CHURN_MIN_CLIENTS - 1);
+        connect(&mut trimmer, CHURN_MIN_CLIENTS - 1);
         assert!(!trimmer.is_due(0, 10) && trimmer.next_ms().is_none());
-        come(&mut trimmer, 1);
+        connect(&mut trimmer, 1);
         assert_eq!(trimmer.next_ms(), Some(10 + QUIET_MS));
         assert!(!trimmer.is_due(0, 10 + QUIET_MS), "clients connected within this time");
-        come(&mut trimmer, CHURN_ONGOING_MIN_CLIENTS);
+        connect(&mut trimmer, CHURN_ONGOING_MIN_CLIENTS);
         assert!(!trimmer.is_due(0, 10 + 2 * QUIET_MS), "clients still connect");
-        come(&mut trimmer, CHURN_ONGOING_MIN_CLIENTS - 1);
+        connect(&mut trimmer, CHURN_ONGOING_MIN_CLIENTS - 1);
         assert_eq!(trimmer.next_ms(), Some(10 + 3 * QUIET_MS));
         assert!(trimmer.is_due(0, 10 + 3 * QUIET_MS), "a few connections are normal");
         assert_eq!(trimmer.next_ms(), Some(10 + 3 * QUIET_MS + RETRIM_DELAY_MS));
@@ -235,7 +235,7 @@ mod tests {
         for each_time in [CHURN_ONGOING_MIN_CLIENTS - 1, CHURN_ONGOING_MIN_CLIENTS] {
             let mut trimmer = HeapTrimmer::default();
             for number in 0..100 {
-                come(&mut trimmer, each_time);
+                connect(&mut trimmer, each_time);
                 assert!(!trimmer.is_due(0, number * QUIET_MS) && !trimmer.is_due(0, number * QUIET_MS + 1));
             }
         }
@@ -246,7 +246,7 @@ mod tests {
         let worthwhile = u64::from(CHURN_MIN_CLIENTS) * LEFTOVER_PER_CLIENT_BYTES;
         for (held_bytes, is_trimmed) in [(worthwhile, true), (worthwhile + 1, false)] {
             let mut trimmer = HeapTrimmer::default();
-            come(&mut trimmer, CHURN_MIN_CLIENTS);
+            connect(&mut trimmer, CHURN_MIN_CLIENTS);
             assert!(!trimmer.is_due(held_bytes, 0) && !trimmer.is_due(held_bytes, QUIET_MS));
             assert_eq!(trimmer.is_due(held_bytes, 2 * QUIET_MS), is_trimmed);
         }

@@ -155,7 +155,7 @@ struct QueuedEvent {
 pub(crate) struct Inbox {
     queue: Mutex<Queue>,
     /// There is something in the queue, or was before it was withdrawn.
-    has_orders: AtomicBool,
+    has_pending: AtomicBool,
     /// Rejected commands since the shard last counted them.
     refused: AtomicU64,
     waker: Arc<Waker>,
@@ -166,7 +166,7 @@ struct Queue {
     commands: VecDeque<(u64, Command)>,
     next_number: u64,
     /// Authentication decisions. Each belongs to a waiting client, so there are no more than connections.
-    verdicts: VecDeque<(ConnectionId, AuthDecision)>,
+    auth_decisions: VecDeque<(ConnectionId, AuthDecision)>,
     /// Cluster events. Their number is limited, because they answer requests of the shard or use credit that it has granted by
     /// `ClusterRequest::Took`.
     events: VecDeque<QueuedEvent>,
@@ -180,7 +180,7 @@ impl Inbox {
     pub(crate) fn new(waker: Arc<Waker>) -> (Arc<Inbox>, Commands) {
         let inbox = Arc::new(Inbox {
             queue: Mutex::default(),
-            has_orders: AtomicBool::new(false),
+            has_pending: AtomicBool::new(false),
             refused: AtomicU64::new(0),
             waker,
         });
@@ -191,8 +191,8 @@ impl Inbox {
     ///
     /// # Errors
     /// The command is not executed.
-    pub(crate) fn send(&self, order: Command) -> Result<(), CommandError> {
-        self.post(order).map(|_| ())
+    pub(crate) fn send(&self, command: Command) -> Result<(), CommandError> {
+        self.post(command).map(|_| ())
     }
 
     /// Posts a command and waits for its answer, at most `timeout`.
@@ -201,11 +201,11 @@ impl Inbox {
     /// The command is not executed, except perhaps after [`CommandError::Timeout`].
     pub(crate) fn request<T>(
         &self,
-        order: impl FnOnce(ReplySender<T>) -> Command,
+        command: impl FnOnce(ReplySender<T>) -> Command,
         timeout: Duration,
     ) -> Result<T, CommandError> {
         let (sender, answer) = sync_channel(1);
-        let number = self.post(order(ReplySender(sender)))?;
+        let number = self.post(command(ReplySender(sender)))?;
         match answer.recv_timeout(timeout) {
             Ok(answer) => Ok(answer),
             // The shard has ended, and dropped its commands.
@@ -222,18 +222,18 @@ impl Inbox {
     /// The shard has ended.
     pub(crate) fn request_unbounded<T>(
         &self,
-        order: impl FnOnce(ReplySender<T>) -> Command,
+        command: impl FnOnce(ReplySender<T>) -> Command,
     ) -> Result<T, CommandError> {
         let (sender, answer) = sync_channel(1);
-        self.post_within(order(ReplySender(sender)), COMMANDS_MAX + 1)?;
+        self.post_within(command(ReplySender(sender)), COMMANDS_MAX + 1)?;
         answer.recv().map_err(|_| CommandError::ShardGone)
     }
 
-    fn post(&self, order: Command) -> Result<u64, CommandError> {
-        self.post_within(order, COMMANDS_MAX)
+    fn post(&self, command: Command) -> Result<u64, CommandError> {
+        self.post_within(command, COMMANDS_MAX)
     }
 
-    fn post_within(&self, order: Command, max: usize) -> Result<u64, CommandError> {
+    fn post_within(&self, command: Command, max: usize) -> Result<u64, CommandError> {
         let number = {
             let mut queue = self.queue();
             if queue.is_closed {
@@ -245,8 +245,8 @@ impl Inbox {
             }
             let number = queue.next_number;
             queue.next_number += 1;
-            queue.commands.push_back((number, order));
-            self.has_orders.store(true, Ordering::SeqCst);
+            queue.commands.push_back((number, command));
+            self.has_pending.store(true, Ordering::SeqCst);
             number
         };
         self.waker.wake();
@@ -254,14 +254,14 @@ impl Inbox {
     }
 
     /// Sends the decision for a client. Has no effect once the shard has ended.
-    pub(crate) fn send_auth_decision(&self, id: ConnectionId, verdict: AuthDecision) {
+    pub(crate) fn send_auth_decision(&self, id: ConnectionId, decision: AuthDecision) {
         {
             let mut queue = self.queue();
             if queue.is_closed {
                 return;
             }
-            queue.verdicts.push_back((id, verdict));
-            self.has_orders.store(true, Ordering::SeqCst);
+            queue.auth_decisions.push_back((id, decision));
+            self.has_pending.store(true, Ordering::SeqCst);
         }
         self.waker.wake();
     }
@@ -286,7 +286,7 @@ impl Inbox {
             }
             queue.qos0_bytes += qos0_bytes(&event);
             queue.events.push_back(QueuedEvent { event, changes });
-            self.has_orders.store(true, Ordering::SeqCst);
+            self.has_pending.store(true, Ordering::SeqCst);
         }
         self.waker.wake();
         true
@@ -306,8 +306,8 @@ impl Inbox {
     }
 
     fn update_has_commands(&self, queue: &Queue) {
-        let any = !queue.commands.is_empty() || !queue.verdicts.is_empty() || !queue.events.is_empty();
-        self.has_orders.store(any, Ordering::SeqCst);
+        let any = !queue.commands.is_empty() || !queue.auth_decisions.is_empty() || !queue.events.is_empty();
+        self.has_pending.store(any, Ordering::SeqCst);
     }
 
     fn queue(&self) -> MutexGuard<'_, Queue> {
@@ -324,23 +324,23 @@ impl Commands {
     #[inline]
     pub(crate) fn has_commands(&self) -> bool {
         // Ordered with `Waker::before_sleep` and `Waker::wake`, like the shard channels.
-        self.0.has_orders.load(Ordering::SeqCst)
+        self.0.has_pending.load(Ordering::SeqCst)
     }
 
     /// Takes the commands of one turn, the oldest first.
     pub(crate) fn take(&self) -> Vec<Command> {
         let mut queue = self.0.queue();
         let count = queue.commands.len().min(COMMANDS_PER_TURN_MAX);
-        let taken = queue.commands.drain(..count).map(|(_, order)| order).collect();
+        let taken = queue.commands.drain(..count).map(|(_, command)| command).collect();
         self.0.update_has_commands(&queue);
         taken
     }
 
     /// Takes the authentication decisions of one turn, the oldest first.
-    pub(crate) fn take_verdicts(&self) -> Vec<(ConnectionId, AuthDecision)> {
+    pub(crate) fn take_auth_decisions(&self) -> Vec<(ConnectionId, AuthDecision)> {
         let mut queue = self.0.queue();
-        let count = queue.verdicts.len().min(AUTH_DECISIONS_PER_TURN_MAX);
-        let taken = queue.verdicts.drain(..count).collect();
+        let count = queue.auth_decisions.len().min(AUTH_DECISIONS_PER_TURN_MAX);
+        let taken = queue.auth_decisions.drain(..count).collect();
         self.0.update_has_commands(&queue);
         taken
     }
@@ -391,7 +391,7 @@ impl Drop for Commands {
         queue.is_closed = true;
         // Dropping a command drops the only sender of its answer.
         queue.commands.clear();
-        queue.verdicts.clear();
+        queue.auth_decisions.clear();
         queue.events.clear();
     }
 }
@@ -463,10 +463,10 @@ mod tests {
         }
         while commands.has_commands() {
             commands.take();
-            let verdicts = commands.take_verdicts();
-            assert!(verdicts.len() <= AUTH_DECISIONS_PER_TURN_MAX);
+            let auth_decisions = commands.take_auth_decisions();
+            assert!(auth_decisions.len() <= AUTH_DECISIONS_PER_TURN_MAX);
         }
-        assert!(commands.take_verdicts().is_empty());
+        assert!(commands.take_auth_decisions().is_empty());
         drop(commands);
         inbox.send_auth_decision(ConnectionId { index: 0, generation: 0 }, refused());
     }
@@ -517,8 +517,8 @@ mod tests {
                     .collect();
                 let mut answered = 0;
                 while answered < taken {
-                    for order in commands.take() {
-                        if let Command::Publish(_, answer) = order {
+                    for command in commands.take() {
+                        if let Command::Publish(_, answer) = command {
                             answer.send(Ok(true));
                             answered += 1;
                         }

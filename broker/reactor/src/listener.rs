@@ -73,7 +73,9 @@ impl ProxyRequirements {
             return Some("it does not state that the client uses TLS, which proxy.require_tls requires");
         }
         if self.certificate && !is_verified {
-            return Some("it does not state that the client has a verified certificate, which proxy.require_certificate requires");
+            return Some(
+                "it does not state that the client has a verified certificate, which proxy.require_certificate requires",
+            );
         }
         None
     }

@@ -69,12 +69,12 @@ impl ListenerSet {
         let accept_rate =
             if limits == self.limits { self.accept_rate.clone() } else { Arc::new(self.accept_rate.next(limits)) };
         let same = |listen: &ListenerConfig| self.active.iter().position(|active| active.listen.is_same(listen));
-        let stays: Vec<Option<usize>> = listener_configs.iter().map(same).collect();
+        let reused: Vec<Option<usize>> = listener_configs.iter().map(same).collect();
         let (mut active, mut planned) = (Vec::new(), Vec::new());
-        for (listen, same) in listener_configs.iter().zip(&stays) {
+        for (listen, same) in listener_configs.iter().zip(&reused) {
             // Another listener at the same address takes over the socket, so that no client is rejected meanwhile.
-            let there = |at: &usize| self.active[*at].is_at(&listen.place) && !stays.contains(&Some(*at));
-            let (from, address) = match same.or_else(|| (0..self.active.len()).find(there)) {
+            let is_reusable = |at: &usize| self.active[*at].is_at(&listen.place) && !reused.contains(&Some(*at));
+            let (from, address) = match same.or_else(|| (0..self.active.len()).find(is_reusable)) {
                 Some(at) => (SocketSource::Existing(at), self.active[at].address),
                 None => {
                     let socket = Socket::bind(&listen.place).map_err(|error| (listen.place.clone(), error))?;
@@ -90,8 +90,9 @@ impl ListenerSet {
             planned.push(PlannedListener::new(listen, accept_limiter, from));
         }
         self.change_modes(listener_configs)?;
-        let leaves = |at: &usize| !stays.contains(&Some(*at));
-        let removed = (0..self.active.len()).filter(leaves).map(|at| self.active[at].accept_limiter.clone()).collect();
+        let is_removed = |at: &usize| !reused.contains(&Some(*at));
+        let removed =
+            (0..self.active.len()).filter(is_removed).map(|at| self.active[at].accept_limiter.clone()).collect();
         Ok(PreparedListeners { listener_set: ListenerSet { active, accept_rate, limits }, planned, removed })
     }
 

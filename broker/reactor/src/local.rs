@@ -56,8 +56,8 @@ impl Drop for LocalListener {
 
 /// Removes the socket file of a broker that was not stopped cleanly.
 fn remove_stale(path: &Path) -> io::Result<()> {
-    let Ok(there) = fs::symlink_metadata(path) else { return Ok(()) };
-    if !there.file_type().is_socket() {
+    let Ok(metadata) = fs::symlink_metadata(path) else { return Ok(()) };
+    if !metadata.file_type().is_socket() {
         return Err(io::Error::new(io::ErrorKind::AlreadyExists, "the path exists and is not a socket"));
     }
     match net::UnixStream::connect(path) {

@@ -33,32 +33,32 @@ impl PendingPublishes {
     }
 
     /// Answers the requests whose confirmations are complete or have failed.
-    pub(crate) fn settle<J: Journal>(&mut self, shard: &mut Shard<J>) {
-        for waiting in std::mem::take(&mut self.0) {
-            let fate = shard.confirm_status(waiting.promise);
-            if fate != ConfirmStatus::Pending {
-                shard.finish_confirm(waiting.promise);
+    pub(crate) fn answer_ready<J: Journal>(&mut self, shard: &mut Shard<J>) {
+        for pending in std::mem::take(&mut self.0) {
+            let status = shard.confirm_status(pending.promise);
+            if status != ConfirmStatus::Pending {
+                shard.finish_confirm(pending.promise);
             }
-            match fate {
-                ConfirmStatus::Pending => self.0.push(waiting),
-                ConfirmStatus::Confirmed => waiting.answer.send(Ok(waiting.matched)),
-                ConfirmStatus::Failed => waiting.answer.send(Err(PublishFailure::NotDurable)),
-                ConfirmStatus::Refused => waiting.answer.send(Err(PublishFailure::RejectedByCluster)),
+            match status {
+                ConfirmStatus::Pending => self.0.push(pending),
+                ConfirmStatus::Confirmed => pending.answer.send(Ok(pending.matched)),
+                ConfirmStatus::Failed => pending.answer.send(Err(PublishFailure::NotDurable)),
+                ConfirmStatus::Refused => pending.answer.send(Err(PublishFailure::RejectedByCluster)),
             }
         }
     }
 
     /// Whether a request can be answered now.
     pub(crate) fn has_ready<J: Journal>(&self, shard: &Shard<J>) -> bool {
-        self.0.iter().any(|waiting| shard.confirm_status(waiting.promise) != ConfirmStatus::Pending)
+        self.0.iter().any(|pending| shard.confirm_status(pending.promise) != ConfirmStatus::Pending)
     }
 }
 
 impl Drop for PendingPublishes {
     /// Fails the remaining requests, because the shard ends and their outcome is unknown.
     fn drop(&mut self) {
-        for waiting in self.0.drain(..) {
-            waiting.answer.send(Err(PublishFailure::NotDurable));
+        for pending in self.0.drain(..) {
+            pending.answer.send(Err(PublishFailure::NotDurable));
         }
     }
 }

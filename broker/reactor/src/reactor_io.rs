@@ -88,7 +88,7 @@ impl ReactorIo {
         }
         shard.shrink();
         self.connections.shrink();
-        heap::give_back(self.trimmer.is_some());
+        heap::return_free_memory(self.trimmer.is_some());
         if self.trimmer.is_some() {
             self.shard_channels.notify_churn_ended();
         }
@@ -133,10 +133,10 @@ impl ReactorIo {
 
     /// Authenticates a client, now or later.
     fn authenticate<J: Journal>(&mut self, shard: &mut Shard<J>, id: ConnectionId) {
-        let Some(question) = shard.take_auth_request(id) else { return };
-        let verdict = match (shard.origin(id), &self.authenticator, &self.commands) {
+        let Some(request) = shard.take_auth_request(id) else { return };
+        let decision = match (shard.origin(id), &self.authenticator, &self.commands) {
             (Some(origin), Some(authenticator), Some(commands)) => {
-                authenticator.ask(&origin, question, AuthResponder::new(commands.inbox(), id, &origin))
+                authenticator.ask(&origin, request, AuthResponder::new(commands.inbox(), id, &origin))
             }
             // The broker is stopping.
             _ => {
@@ -144,15 +144,15 @@ impl ReactorIo {
                 Some(AuthDecision::Refused { reason: ConnectReason::ServerUnavailable, why, detail: None })
             }
         };
-        if let Some(verdict) = verdict {
-            shard.apply_auth_decision(id, verdict, self.connections.now_ms);
+        if let Some(decision) = decision {
+            shard.apply_auth_decision(id, decision, self.connections.now_ms);
         }
     }
 
     fn has_work(&self, accepts_batches: bool) -> bool {
         // An awake thread is not woken, so the stop flag may have been set during the turn.
-        let told_to_stop = !self.connections.is_stopping() && self.stop.load(Ordering::SeqCst);
-        told_to_stop
+        let must_stop = !self.connections.is_stopping() && self.stop.load(Ordering::SeqCst);
+        must_stop
             || self.connections.has_work()
             || self.acceptor.has_work(self.connections.now_ms)
             || self.shard_channels.has_work(accepts_batches)
@@ -210,19 +210,19 @@ impl<J: Journal> Io<J> for ReactorIo {
     }
 
     fn run_commands(&mut self, shard: &mut Shard<J>) {
-        self.pending_publishes.settle(shard);
+        self.pending_publishes.answer_ready(shard);
         let Some(commands) = self.commands.as_ref().filter(|commands| commands.has_commands()) else { return };
         shard.counters().orders_refused.add(commands.take_refused());
-        for (id, verdict) in commands.take_verdicts() {
-            shard.apply_auth_decision(id, verdict, self.connections.now_ms);
+        for (id, decision) in commands.take_auth_decisions() {
+            shard.apply_auth_decision(id, decision, self.connections.now_ms);
         }
         if self.cluster.is_some() {
             for event in commands.take_events() {
                 shard.handle_cluster_event(event, self.connections.now_ms);
             }
         }
-        for order in commands.take() {
-            match order {
+        for command in commands.take() {
+            match command {
                 Command::Publish(message, answer) => {
                     let published = shard.publish_for_operator(&message, self.connections.now_ms);
                     self.pending_publishes.answer(published, answer);
@@ -230,7 +230,7 @@ impl<J: Journal> Io<J> for ReactorIo {
                 Command::WaitDurable(promise, answer) => {
                     self.pending_publishes.answer(Ok(Published { matched: true, promise: Some(promise) }), answer);
                 }
-                Command::AdminQuery(survey) => shard.run_admin_query(survey, self.connections.now_ms),
+                Command::AdminQuery(query) => shard.run_admin_query(query, self.connections.now_ms),
                 Command::Disconnect(name, ends_session, answer) => {
                     answer.send(shard.disconnect_by_name(&name, ends_session, self.connections.now_ms));
                 }

@@ -22,25 +22,25 @@ impl Control {
     pub fn retained_messages(
         &self,
         query: RetainedQuery,
-        patience: QueryDeadline<'_>,
+        deadline: QueryDeadline<'_>,
     ) -> Result<RetainedPage, QueryError> {
-        admin_queries::ask(self.inbox_for_scans(), |reply| AdminQuery::Retained(query, reply), patience)
+        admin_queries::ask(self.inbox_for_scans(), |reply| AdminQuery::Retained(query, reply), deadline)
     }
 
     /// Returns the retained message of a topic.
     ///
     /// # Errors
     /// There was no answer.
-    pub fn retained_message(&self, topic: &str, patience: QueryDeadline<'_>) -> Result<FetchedMessage, QueryError> {
-        admin_queries::ask(self.inbox_for_scans(), |reply| AdminQuery::RetainedMessage(topic.into(), reply), patience)
+    pub fn retained_message(&self, topic: &str, deadline: QueryDeadline<'_>) -> Result<FetchedMessage, QueryError> {
+        admin_queries::ask(self.inbox_for_scans(), |reply| AdminQuery::RetainedMessage(topic.into(), reply), deadline)
     }
 
     /// Returns levels of the tree of topics with retained messages.
     ///
     /// # Errors
     /// There was no answer.
-    pub fn topics(&self, query: TopicsQuery, patience: QueryDeadline<'_>) -> Result<TopicLevels, QueryError> {
-        admin_queries::ask(self.inbox_for_scans(), |reply| AdminQuery::Topics(query, reply), patience)
+    pub fn topics(&self, query: TopicsQuery, deadline: QueryDeadline<'_>) -> Result<TopicLevels, QueryError> {
+        admin_queries::ask(self.inbox_for_scans(), |reply| AdminQuery::Topics(query, reply), deadline)
     }
 
     /// Removes the retained messages that match a filter, like an empty message published to each topic. Returns the number of removed
@@ -54,9 +54,9 @@ impl Control {
         let inbox = &self.inboxes[0];
         let mut total = RemovalResult::default();
         loop {
-            let asked =
+            let result =
                 admin_queries::ask(inbox, |reply| AdminQuery::RemoveRetained(filter.into(), reply), left().into());
-            let RemovalResult { removed, refused, has_more, promise } = asked.map_err(of_removal)?;
+            let RemovalResult { removed, refused, has_more, promise } = result.map_err(removal_error)?;
             let promise = PublishConfirm::both(total.promise, promise);
             total = RemovalResult { removed: total.removed + removed, refused, has_more, promise };
             let is_stuck = removed == 0;
@@ -79,7 +79,7 @@ impl Control {
     }
 }
 
-fn of_removal(error: QueryError) -> PublishError {
+fn removal_error(error: QueryError) -> PublishError {
     match error {
         QueryError::Busy => PublishError::Busy,
         QueryError::Stopping => PublishError::Stopping,

@@ -297,12 +297,12 @@ mod tests {
                 Arc::new(AcceptLimiter::new(&listen, Arc::new(AcceptRate::new(AcceptLimits::default()))));
             let origin = Arc::new(ConnectionOrigin::new(accept_limiter, Peer::Local { uid: None }));
             let accepted =
-                AcceptedConnection { stream, origin, layers: None, ack_level: AckLevel::default(), standing: None };
+                AcceptedConnection { stream, origin, layers: None, ack_level: AckLevel::default(), auth_state: None };
             MigratingConnection { accepted, bytes: Vec::new() }
         }
 
         /// Whether a thread that is about to sleep has been woken.
-        fn is_rung(&mut self, thread: usize) -> bool {
+        fn is_woken(&mut self, thread: usize) -> bool {
             let mut events = mio::Events::with_capacity(1);
             self.polls[thread].poll(&mut events, Some(std::time::Duration::ZERO)).expect("it polls");
             !events.is_empty()
@@ -337,10 +337,10 @@ mod tests {
         world.wakers[0].before_sleep();
         assert!(!world.shard_channels[0].has_room_or_waits(OTHER));
         world.shard_channels[1].notify_capacity(OWN);
-        assert!(!world.is_rung(0), "there is no space");
+        assert!(!world.is_woken(0), "there is no space");
         assert!(world.shard_channels[1].next_batch(OWN).is_some());
         world.shard_channels[1].notify_capacity(OWN);
-        assert!(world.is_rung(0));
+        assert!(world.is_woken(0));
         assert!(world.shard_channels[0].has_room_or_waits(OTHER));
     }
 
@@ -354,7 +354,7 @@ mod tests {
         world.wakers[0].before_sleep();
         assert!(!world.shard_channels[0].has_work(true), "the last one does not fit");
         assert!(world.shard_channels[1].next_migrated().is_some());
-        assert!(world.is_rung(0));
+        assert!(world.is_woken(0));
         assert!(world.shard_channels[0].has_work(true));
         world.shard_channels[0].send_migrations();
         assert!(!world.shard_channels[0].has_work(true));

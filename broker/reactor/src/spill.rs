@@ -26,7 +26,7 @@ pub(crate) fn remove_folder(data: &Path) {
 pub(crate) struct RecoverySpill {
     store: Store<Folder>,
     freed: Arc<FreedSlots>,
-    shelf: Arc<SpillAccount>,
+    spill_account: Arc<SpillAccount>,
     memory: Arc<Memory>,
     /// Memory of sessions and topics, until shards own them.
     detached: DetachedMemory,
@@ -44,7 +44,7 @@ impl RecoverySpill {
         let settings = shared.config_cell.current().settings.clone();
         Ok(RecoverySpill {
             store: Store::new(folder, Settings::with_limit(settings.cold_bytes)),
-            shelf: Arc::new(SpillAccount::new(shared.memory.ledger(0).clone(), freed.clone())),
+            spill_account: Arc::new(SpillAccount::new(shared.memory.ledger(0).clone(), freed.clone())),
             freed,
             memory: shared.memory.clone(),
             detached: DetachedMemory::of(shared.memory.detached()),
@@ -62,8 +62,9 @@ impl RecoverySpill {
         shards: &mut [Shard<J>],
         wakers: &[Arc<Waker>],
     ) -> io::Result<SpillThread> {
-        let shelf = |index| Arc::new(SpillAccount::new(shared.memory.ledger(index).clone(), self.freed.clone()));
-        let shelves = (0..shards.len()).map(shelf).collect();
+        let spill_account =
+            |index| Arc::new(SpillAccount::new(shared.memory.ledger(index).clone(), self.freed.clone()));
+        let spill_accounts = (0..shards.len()).map(spill_account).collect();
         let wakers = wakers.to_vec();
         let wake = move |shard: usize| {
             if let Some(waker) = wakers.get(shard) {
@@ -76,7 +77,7 @@ impl RecoverySpill {
                 report(stats, counters);
             }
         };
-        let (thread, ports) = SpillThread::start(self.store, self.freed, shelves, wake, report)?;
+        let (thread, ports) = SpillThread::start(self.store, self.freed, spill_accounts, wake, report)?;
         for (shard, port) in shards.iter_mut().zip(ports) {
             shard.connect_spill_store(Box::new(port));
         }
@@ -84,27 +85,27 @@ impl RecoverySpill {
     }
 
     /// Reads one message.
-    pub(crate) fn read(&mut self, cold: &Spilled) -> Option<Message> {
-        read(&mut self.store, cold)
+    pub(crate) fn read(&mut self, spilled: &Spilled) -> Option<Message> {
+        read(&mut self.store, spilled)
     }
 }
 
 fn write(
     store: &mut Store<Folder>,
     freed: &FreedSlots,
-    shelf: &Arc<SpillAccount>,
+    spill_account: &Arc<SpillAccount>,
     messages: &[Message],
 ) -> Vec<Option<Spilled>> {
     freed.take(Vec::new()).into_iter().for_each(|slot: SpillSlot| store.free(slot));
     let slots = store.write(messages);
-    let cold = |(message, slot): (&Message, Option<SpillSlot>)| Some(Spilled::new(message, slot?, shelf));
-    messages.iter().zip(slots).map(cold).collect()
+    let spilled = |(message, slot): (&Message, Option<SpillSlot>)| Some(Spilled::new(message, slot?, spill_account));
+    messages.iter().zip(slots).map(spilled).collect()
 }
 
-fn read(store: &mut Store<Folder>, cold: &Spilled) -> Option<Message> {
+fn read(store: &mut Store<Folder>, spilled: &Spilled) -> Option<Message> {
     let mut bytes = Vec::new();
-    let range = store.read(&[cold.slot()], &mut bytes).pop().flatten()?;
-    Some(cold.read(bytes.get(range)?)?.to_message())
+    let range = store.read(&[spilled.slot()], &mut bytes).pop().flatten()?;
+    Some(spilled.read(bytes.get(range)?)?.to_message())
 }
 
 /// The spill directory within the data directory for a snapshot in progress.
@@ -116,7 +117,7 @@ const SNAPSHOT_LOADED_MAX_BYTES: u64 = 32 << 20;
 pub(crate) struct SnapshotSpill {
     store: Store<Folder>,
     freed: Arc<FreedSlots>,
-    shelf: Arc<SpillAccount>,
+    spill_account: Arc<SpillAccount>,
     ledger: Arc<MemoryLedger>,
     /// All memory of the snapshot.
     detached: DetachedMemory,
@@ -132,9 +133,9 @@ impl SnapshotSpill {
         let path = data.join(SNAPSHOT_SPILL_FOLDER);
         let folder = Folder::emptied(&path)?;
         let (freed, ledger) = (Arc::new(FreedSlots::default()), Arc::new(MemoryLedger::default()));
-        let shelf = Arc::new(SpillAccount::new(ledger.clone(), freed.clone()));
+        let spill_account = Arc::new(SpillAccount::new(ledger.clone(), freed.clone()));
         let store = Store::new(folder, Settings::with_limit(limit_bytes));
-        Ok(SnapshotSpill { store, freed, shelf, ledger, detached: DetachedMemory::of(account), path })
+        Ok(SnapshotSpill { store, freed, spill_account, ledger, detached: DetachedMemory::of(account), path })
     }
 }
 
@@ -147,11 +148,11 @@ impl Drop for SnapshotSpill {
 
 impl SpillStore for SnapshotSpill {
     fn write(&mut self, messages: &[Message]) -> Vec<Option<Spilled>> {
-        write(&mut self.store, &self.freed, &self.shelf, messages)
+        write(&mut self.store, &self.freed, &self.spill_account, messages)
     }
 
-    fn read(&mut self, cold: &Spilled) -> Option<Message> {
-        read(&mut self.store, cold)
+    fn read(&mut self, spilled: &Spilled) -> Option<Message> {
+        read(&mut self.store, spilled)
     }
 
     fn should_spill(&self) -> bool {
@@ -169,11 +170,11 @@ impl SpillStore for SnapshotSpill {
 
 impl SpillStore for RecoverySpill {
     fn write(&mut self, messages: &[Message]) -> Vec<Option<Spilled>> {
-        write(&mut self.store, &self.freed, &self.shelf, messages)
+        write(&mut self.store, &self.freed, &self.spill_account, messages)
     }
 
-    fn read(&mut self, cold: &Spilled) -> Option<Message> {
-        RecoverySpill::read(self, cold)
+    fn read(&mut self, spilled: &Spilled) -> Option<Message> {
+        RecoverySpill::read(self, spilled)
     }
 
     fn should_spill(&self) -> bool {

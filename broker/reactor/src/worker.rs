@@ -39,7 +39,7 @@ pub(crate) struct Worker<J: Journal> {
     clock: Clock,
     now_ms: u64,
     /// Notified when the thread is idle for the first time.
-    settled: Option<Sender<()>>,
+    idle_signal: Option<Sender<()>>,
 }
 
 /// The parts from which a worker is built.
@@ -57,7 +57,7 @@ pub(crate) struct WorkerParts<S> {
     /// The cluster thread, if the broker is part of a cluster.
     pub(crate) cluster: Option<Arc<dyn ClusterThread>>,
     /// Notified when the thread is idle for the first time.
-    pub(crate) settled: Sender<()>,
+    pub(crate) idle_signal: Sender<()>,
 }
 
 impl WorkerParts<()> {
@@ -74,7 +74,7 @@ impl WorkerParts<()> {
             tls_handshakes,
             authenticator,
             cluster,
-            settled,
+            idle_signal,
             ..
         } = self;
         WorkerParts {
@@ -89,7 +89,7 @@ impl WorkerParts<()> {
             tls_handshakes,
             authenticator,
             cluster,
-            settled,
+            idle_signal,
         }
     }
 }
@@ -108,14 +108,14 @@ impl<J: Journal> Worker<J> {
             tls_handshakes,
             authenticator,
             cluster,
-            settled,
+            idle_signal,
         } = parts;
         let deadline_timer = DeadlineTimer::new(poll.registry(), TIMER_TOKEN)?;
         let acceptor =
             Acceptor::new(listeners, poll.registry().try_clone()?, FIRST_LISTENER, SHORT_TIMER_TOKEN, authenticator)?;
         let connections = Connections::new(poll.registry().try_clone()?, tls_handshakes, clock);
         let io = ReactorIo::new(connections, acceptor, shard_channels, waker, stop, commands, cluster);
-        Ok(Worker { poll, shard, io, deadline_timer, clock, now_ms: clock.now_ms(), settled: Some(settled) })
+        Ok(Worker { poll, shard, io, deadline_timer, clock, now_ms: clock.now_ms(), idle_signal: Some(idle_signal) })
     }
 
     /// Runs until told to stop, and then until every connection is closed.
@@ -127,10 +127,10 @@ impl<J: Journal> Worker<J> {
         while !self.io.stop.load(Ordering::Relaxed) {
             let rest = self.turn(&events);
             if rest != NextTurn::Busy
-                && let Some(settled) = self.settled.take()
+                && let Some(idle_signal) = self.idle_signal.take()
             {
                 // The caller that started the broker may have stopped waiting.
-                let _ = settled.send(());
+                let _ = idle_signal.send(());
             }
             self.wait(&mut events, rest)?;
         }

@@ -36,7 +36,7 @@ const OVERHEAD_BYTES: usize = 128;
 #[derive(Debug)]
 pub(crate) struct RetainedStore {
     limits: RetainedLimits,
-    tree: RetainedTree<Retained>,
+    tree: RetainedTree<RetainedSlot>,
     sequence: u64,
     /// Messages that count against the limits, and their bytes: all except the broker's own.
     counted_messages: usize,
@@ -51,7 +51,7 @@ pub(crate) struct RetainedStore {
 }
 
 #[derive(Debug)]
-struct Retained {
+struct RetainedSlot {
     body: Body,
     /// The sequence number of the change that set it.
     sequence: u64,
@@ -141,7 +141,13 @@ impl RetainedStore {
         if is_one_more || bytes > self.limits.bytes { Err(RetainError::Limit) } else { Ok(()) }
     }
 
-    fn replace(&mut self, topic: &str, body: Body, expiry: Option<Expiry>, owner: Option<RetainedOwner>) -> Option<Body> {
+    fn replace(
+        &mut self,
+        topic: &str,
+        body: Body,
+        expiry: Option<Expiry>,
+        owner: Option<RetainedOwner>,
+    ) -> Option<Body> {
         if counts(topic) {
             self.counted_messages += 1;
             self.counted_bytes += body.allocated_bytes();
@@ -152,7 +158,7 @@ impl RetainedStore {
         if let Some(owner) = owner {
             self.owners.add(owner, body.allocated_bytes());
         }
-        let retained = Retained { body, sequence: self.sequence, owner };
+        let retained = RetainedSlot { body, sequence: self.sequence, owner };
         let replaced = self.tree.insert(topic, retained);
         if let Some(replaced) = &replaced {
             self.subtract_counts(topic, replaced);
@@ -326,7 +332,7 @@ impl RetainedStore {
         Some(retained.body)
     }
 
-    fn subtract_counts(&mut self, topic: &str, Retained { body, owner, .. }: &Retained) {
+    fn subtract_counts(&mut self, topic: &str, RetainedSlot { body, owner, .. }: &RetainedSlot) {
         if let Some(owner) = owner {
             self.owners.remove(*owner, body.allocated_bytes());
         }

@@ -291,7 +291,8 @@ impl Outbound {
     #[cold]
     fn update_bytes(&mut self) {
         let slots_bytes = self.window.capacity() * size_of::<Slot>();
-        let straggler_bytes = self.stragglers.capacity() * size_of::<(PacketId, Slot)>() + self.straggler_ids.heap_bytes();
+        let straggler_bytes =
+            self.stragglers.capacity() * size_of::<(PacketId, Slot)>() + self.straggler_ids.heap_bytes();
         self.bytes.queue = self.queue.capacity() * size_of::<PendingMessage>() + self.in_queue.ids_bytes;
         self.bytes.window = slots_bytes + straggler_bytes + self.in_window.ids_bytes + size_of::<Outbound>();
     }

@@ -82,7 +82,7 @@ enum Read {
 impl Receivers {
     /// Creates the state of a shard that begins at these positions, in the order of the partitions.
     pub fn new(next: &[Place; PARTITIONS as usize]) -> Receivers {
-        let way = |(partition, position): (Partition, &Place)| PartitionState {
+        let state = |(partition, position): (Partition, &Place)| PartitionState {
             partition,
             position: *position,
             behind: BTreeSet::new(),
@@ -93,7 +93,7 @@ impl Receivers {
             carried_over: BTreeSet::new(),
         };
         Receivers {
-            partitions: Partition::all().zip(next).map(way).collect(),
+            partitions: Partition::all().zip(next).map(state).collect(),
             receivers: Vec::new(),
             caught_up: Receiver::session(),
             due: BTreeSet::new(),
@@ -187,10 +187,10 @@ impl Receivers {
     /// Returns the leased partitions of a group, each with its next position and its open messages.
     pub fn leases(&self, slot: Slot) -> Vec<(Partition, Place, Vec<Place>)> {
         let Some(receiver) = self.peek(slot) else { return Vec::new() };
-        let leased = self.partitions.iter().filter(|way| receiver.takes_part(way.partition));
-        let lease = |way: &PartitionState| {
-            let open = receiver.open_in(way.partition).collect();
-            (way.partition, receiver.next(way.partition, way.position), open)
+        let leased = self.partitions.iter().filter(|state| receiver.takes_part(state.partition));
+        let lease = |state: &PartitionState| {
+            let open = receiver.open_in(state.partition).collect();
+            (state.partition, receiver.next(state.partition, state.position), open)
         };
         leased.map(lease).collect()
     }
@@ -204,9 +204,9 @@ impl Receivers {
     /// Returns the cursors of a session for a checkpoint.
     pub fn cursors(&self, slot: Slot) -> Option<Cursors> {
         let receiver = self.peek(slot)?;
-        let mut next = self.partitions.iter().map(|way| match is(Mutant::SavesPosition) {
-            true => way.position,
-            false => receiver.next(way.partition, way.position),
+        let mut next = self.partitions.iter().map(|state| match is(Mutant::SavesPosition) {
+            true => state.position,
+            false => receiver.next(state.partition, state.position),
         });
         let next = std::array::from_fn(|_| next.next().unwrap_or(Place::START));
         let open = receiver.all_open().filter(|_| !is(Mutant::SavesNothingOpen));
@@ -284,7 +284,7 @@ impl Receivers {
 
     /// Marks that a blocked receiver has capacity again.
     pub fn unblock(&mut self, slot: Slot) {
-        let Some(receiver) = own(&mut self.receivers, slot) else { return };
+        let Some(receiver) = individual(&mut self.receivers, slot) else { return };
         let mut free = Vec::new();
         for detached in receiver.detached.iter_mut().filter(|detached| detached.blocked_at.is_some()) {
             if detached.is_in_walk {
@@ -342,12 +342,12 @@ impl Receivers {
 
     /// Everything before `next` was offered to all caught-up receivers.
     pub fn pass(&mut self, partition: Partition, next: Place) {
-        let way = &mut self.partitions[partition.index()];
-        way.position = way.position.max(next);
-        while let Some((place, slot)) = way.ahead.first().copied()
-            && place <= way.position
+        let state = &mut self.partitions[partition.index()];
+        state.position = state.position.max(next);
+        while let Some((place, slot)) = state.ahead.first().copied()
+            && place <= state.position
         {
-            way.ahead.remove(&(place, slot));
+            state.ahead.remove(&(place, slot));
             share(&mut self.receivers, slot, partition);
         }
     }
@@ -356,39 +356,39 @@ impl Receivers {
     pub fn next_read_range(&mut self) -> Option<ReadRequest> {
         for _ in 0..self.partitions.len() {
             self.turn = (self.turn + 1) % self.partitions.len();
-            let way = &mut self.partitions[self.turn];
-            if way.read.is_some() {
+            let state = &mut self.partitions[self.turn];
+            if state.read.is_some() {
                 continue;
             }
-            let Some(place) = way.next_stop() else { continue };
+            let Some(place) = state.next_stop() else { continue };
             self.last_read += 1;
-            way.read = Some(Read::Asked(self.last_read));
+            state.read = Some(Read::Asked(self.last_read));
             let from = place.sequence;
-            return Some(ReadRequest { number: self.last_read, partition: way.partition, from });
+            return Some(ReadRequest { number: self.last_read, partition: state.partition, from });
         }
         None
     }
 
     /// A span was read. Returns whether it is still needed; if so, [`end_walk`](Receivers::end_walk) must follow.
     pub fn begin_walk(&mut self, number: u64, span: &Span) -> bool {
-        let way = &mut self.partitions[span.partition.index()];
-        if !matches!(way.read, Some(Read::Asked(asked)) if asked == number) {
+        let state = &mut self.partitions[span.partition.index()];
+        if !matches!(state.read, Some(Read::Asked(asked)) if asked == number) {
             return false;
         }
-        way.next_read_at = span.end();
+        state.next_read_at = span.end();
         let first = Place { sequence: span.from, index: 0 };
-        let inside: Vec<_> = way.behind.range((first, 0)..(span.end(), 0)).copied().collect();
-        let (mut walk_members, mut again) = (std::mem::take(&mut way.carried_over), BTreeMap::<_, Vec<_>>::new());
+        let inside: Vec<_> = state.behind.range((first, 0)..(span.end(), 0)).copied().collect();
+        let (mut walk_members, mut again) = (std::mem::take(&mut state.carried_over), BTreeMap::<_, Vec<_>>::new());
         for (wanted, slot) in inside {
-            way.behind.remove(&(wanted, slot));
-            let receiver = own(&mut self.receivers, slot);
+            state.behind.remove(&(wanted, slot));
+            let receiver = individual(&mut self.receivers, slot);
             let Some(detached) = receiver.and_then(|receiver| receiver.detached_mut(span.partition)) else { continue };
             (detached.is_in_walk, detached.has_skipped) = (true, false);
             detached.again.range(..span.end()).for_each(|place| again.entry(*place).or_default().push(slot));
             walk_members.insert(slot);
         }
         let is_wanted = !walk_members.is_empty();
-        way.read = is_wanted.then_some(Read::Walking { walk_members, again });
+        state.read = is_wanted.then_some(Read::Walking { walk_members, again });
         is_wanted
     }
 
@@ -406,7 +406,7 @@ impl Receivers {
         let Some(Read::Walking { again, .. }) = &mut self.partitions[partition.index()].read else { return Vec::new() };
         let mut slots = again.remove(&place).unwrap_or_default();
         slots.retain(|slot| {
-            let receiver = own(&mut self.receivers, *slot);
+            let receiver = individual(&mut self.receivers, *slot);
             let detached = receiver.and_then(|receiver| receiver.detached_mut(partition));
             detached.is_some_and(|detached| {
                 detached.is_in_walk && detached.blocked_at.is_none() && detached.again.remove(&place)
@@ -430,7 +430,7 @@ impl Receivers {
                 share(&mut self.receivers, slot, partition);
                 continue;
             }
-            let Some(receiver) = own(&mut self.receivers, slot) else { continue };
+            let Some(receiver) = individual(&mut self.receivers, slot) else { continue };
             let Some(detached) = receiver.detached_mut(partition) else { continue };
             if detached.blocked_at.is_none() {
                 detached.next = detached.next.max(span.end());
@@ -452,14 +452,14 @@ impl Receivers {
 
     /// Drops an open message that is no longer in the log. Returns whether there was one.
     fn forget(&mut self, slot: Slot, partition: Partition, place: Place) -> bool {
-        let Some(receiver) = own(&mut self.receivers, slot) else { return false };
+        let Some(receiver) = individual(&mut self.receivers, slot) else { return false };
         let detached = receiver.detached_mut(partition).filter(|detached| detached.is_in_walk);
         detached.is_some_and(|detached| detached.again.remove(&place)) && receiver.close(partition, place)
     }
 
     /// A receiver was saved with the result of [`cursors`](Receivers::cursors).
     pub fn checkpointed(&mut self, slot: Slot, now_ms: u64) {
-        if let Some(receiver) = own(&mut self.receivers, slot) {
+        if let Some(receiver) = individual(&mut self.receivers, slot) {
             receiver.acknowledged = 0;
             self.set_due(slot, now_ms + CHECKPOINT_IDLE_MS);
         }
@@ -497,7 +497,7 @@ impl Receivers {
         if let ReceiverState::CaughtUp = known {
             *known = ReceiverState::Receiver(Box::new(Receiver::session()));
         }
-        own(&mut self.receivers, slot)
+        individual(&mut self.receivers, slot)
     }
 
     fn insert(&mut self, slot: Slot, receiver: Receiver, now_ms: u64) {
@@ -515,7 +515,7 @@ impl Receivers {
     }
 
     fn set_due(&mut self, slot: Slot, due_ms: u64) {
-        let Some(receiver) = own(&mut self.receivers, slot) else { return };
+        let Some(receiver) = individual(&mut self.receivers, slot) else { return };
         if receiver.due_ms == due_ms {
             return;
         }
@@ -526,51 +526,53 @@ impl Receivers {
 
     /// Lists a receiver in a partition by its position: sharing, ahead, or behind.
     fn list(&mut self, slot: Slot, partition: Partition) {
-        let way = &mut self.partitions[partition.index()];
-        let Some(receiver) = own(&mut self.receivers, slot) else { return };
+        let state = &mut self.partitions[partition.index()];
+        let Some(receiver) = individual(&mut self.receivers, slot) else { return };
         let Some(detached) =
             receiver.detached(partition).filter(|detached| !detached.is_in_walk && detached.blocked_at.is_none())
         else {
             return;
         };
-        if !detached.is_caught_up(way.position) {
-            way.behind.insert((detached.wanted(), slot));
-        } else if detached.next == way.position {
+        if !detached.is_caught_up(state.position) {
+            state.behind.insert((detached.wanted(), slot));
+        } else if detached.next == state.position {
             share(&mut self.receivers, slot, partition);
         } else {
-            way.ahead.insert((detached.next, slot));
+            state.ahead.insert((detached.next, slot));
         }
     }
 
     /// Removes a receiver from all lists of a partition, and from the walk.
     fn unlist(&mut self, slot: Slot, partition: Partition) {
         self.unlist_unless_in_walk(slot, partition);
-        let way = &mut self.partitions[partition.index()];
-        if let Some(Read::Walking { walk_members, .. }) = &mut way.read {
+        let state = &mut self.partitions[partition.index()];
+        if let Some(Read::Walking { walk_members, .. }) = &mut state.read {
             walk_members.remove(&slot);
         }
-        way.carried_over.remove(&slot);
-        if let Some(detached) = own(&mut self.receivers, slot).and_then(|receiver| receiver.detached_mut(partition)) {
+        state.carried_over.remove(&slot);
+        if let Some(detached) =
+            individual(&mut self.receivers, slot).and_then(|receiver| receiver.detached_mut(partition))
+        {
             detached.is_in_walk = false;
         }
     }
 
     /// Returns whether the receiver must be listed again.
     fn unlist_unless_in_walk(&mut self, slot: Slot, partition: Partition) -> bool {
-        let way = &mut self.partitions[partition.index()];
-        let receiver = own(&mut self.receivers, slot);
+        let state = &mut self.partitions[partition.index()];
+        let receiver = individual(&mut self.receivers, slot);
         let Some(detached) = receiver.and_then(|receiver| receiver.detached(partition)) else { return true };
         if detached.is_in_walk {
             return false;
         }
-        way.behind.remove(&(detached.wanted(), slot));
-        way.ahead.remove(&(detached.next, slot));
+        state.behind.remove(&(detached.wanted(), slot));
+        state.ahead.remove(&(detached.next, slot));
         true
     }
 }
 
 /// Returns the receiver in a slot, if it has individual state.
-fn own(receivers: &mut [ReceiverState], slot: Slot) -> Option<&mut Receiver> {
+fn individual(receivers: &mut [ReceiverState], slot: Slot) -> Option<&mut Receiver> {
     match receivers.get_mut(slot as usize)? {
         ReceiverState::Vacant | ReceiverState::CaughtUp => None,
         ReceiverState::Receiver(receiver) => Some(receiver),

@@ -28,10 +28,10 @@ pub(super) struct Group {
     /// The precondition of a write with an unknown outcome: while the record has this revision, the write may still arrive.
     unconfirmed_revision: Option<Option<Revision>>,
     /// Members whose sessions are on this node, with their epochs.
-    here: BTreeMap<ClientKey, u64>,
+    local_members: BTreeMap<ClientKey, u64>,
     /// Those of them that wait for the record.
     joining: BTreeSet<ClientKey>,
-    parting: BTreeMap<ClientKey, u64>,
+    leaving: BTreeMap<ClientKey, u64>,
     /// The engine's progress in the partitions that it delivers.
     progress: BTreeMap<Partition, (Place, BTreeSet<Place>)>,
     leases: BTreeMap<Partition, Lease>,
@@ -41,7 +41,7 @@ pub(super) struct Group {
     /// Partitions that this node leaves to others, with the end of that time.
     yielded: BTreeMap<Partition, u64>,
     /// A node that requests some of these partitions.
-    asked_by: Option<Incarnation>,
+    requested_by: Option<Incarnation>,
     check_at_ms: u64,
 }
 
@@ -77,26 +77,26 @@ impl Group {
             older_since_ms: None,
             step: Step::Idle,
             unconfirmed_revision: None,
-            here: BTreeMap::new(),
+            local_members: BTreeMap::new(),
             joining: BTreeSet::new(),
-            parting: BTreeMap::new(),
+            leaving: BTreeMap::new(),
             progress: BTreeMap::new(),
             leases: BTreeMap::new(),
             overdue: BTreeSet::new(),
             yielded: BTreeMap::new(),
-            asked_by: None,
+            requested_by: None,
             check_at_ms: 0,
         }
     }
 
     pub(super) fn join(&mut self, client: ClientKey, epoch: u64) {
-        self.here.insert(client, epoch);
+        self.local_members.insert(client, epoch);
         self.joining.insert(client);
     }
 
     /// The session moves to another node, or its client is offline.
     pub(super) fn leave(&mut self, client: ClientKey) {
-        self.here.remove(&client);
+        self.local_members.remove(&client);
         self.joining.remove(&client);
     }
 
@@ -107,12 +107,12 @@ impl Group {
 
     /// Removes the client's membership if it has this epoch or an earlier one.
     pub(super) fn forget(&mut self, client: ClientKey, epoch: u64) {
-        let parting = self.parting.entry(client).or_insert(epoch);
-        *parting = (*parting).max(epoch);
+        let leaving = self.leaving.entry(client).or_insert(epoch);
+        *leaving = (*leaving).max(epoch);
     }
 
     pub(super) fn serves(&self, client: ClientKey) -> bool {
-        self.here.contains_key(&client)
+        self.local_members.contains_key(&client)
     }
 
     pub(super) fn checkpoint(&mut self, progress: Vec<(Partition, Place, Vec<Place>)>) {
@@ -147,7 +147,7 @@ impl Group {
         if by == cx.me || held.len() < self.leases.len() {
             return;
         }
-        self.asked_by = Some(by);
+        self.requested_by = Some(by);
         for partition in held.into_iter().rev().take(spare) {
             self.yielded.insert(partition, cx.now_ms + YIELD_MS);
         }
@@ -158,7 +158,7 @@ impl Group {
         if matches!(self.step, Step::Waiting { until_ms } if until_ms <= cx.now_ms) {
             self.step = Step::Idle;
         }
-        if self.here.is_empty() || cx.now_ms < self.check_at_ms || !matches!(self.step, Step::Idle) {
+        if self.local_members.is_empty() || cx.now_ms < self.check_at_ms || !matches!(self.step, Step::Idle) {
             return;
         }
         self.request_partitions(cx);
@@ -250,7 +250,7 @@ impl Group {
     /// Applies a record, and passes the consequences to the engine.
     fn observe(&mut self, revision: Option<Revision>, record: ShareRecord, cx: &mut GroupContext<'_>) {
         self.notify_joined(&record, cx);
-        self.parting.retain(|client, epoch| record.members.get(client).is_some_and(|known| known <= epoch));
+        self.leaving.retain(|client, epoch| record.members.get(client).is_some_and(|known| known <= epoch));
         let mut is_free_again = false;
         for partition in Partition::all() {
             let is_mine = record.holder(partition) == Some(cx.me);
@@ -279,7 +279,7 @@ impl Group {
         }
         if is_free_again {
             let others: BTreeSet<_> = record.holders.iter().flatten().filter(|holder| **holder != cx.me).collect();
-            for other in others.into_iter().chain(&self.asked_by.take()) {
+            for other in others.into_iter().chain(&self.requested_by.take()) {
                 let look = GroupMessage { from: cx.me, group: self.key, kind: GroupMessageKind::Unassigned };
                 cx.out.send_bytes(*other, look.encode());
             }
@@ -293,8 +293,8 @@ impl Group {
 
     /// Only this node can remove a member with its own epoch.
     fn notify_joined(&mut self, record: &ShareRecord, cx: &mut GroupContext<'_>) {
-        for (client, epoch) in &self.here {
-            let is_there = record.members.get(client) == Some(epoch) && !self.parting.contains_key(client);
+        for (client, epoch) in &self.local_members {
+            let is_there = record.members.get(client) == Some(epoch) && !self.leaving.contains_key(client);
             if is_there && self.joining.remove(client) {
                 cx.out.decide(Decision::Joined { client: *client, group: self.key });
             }
@@ -322,7 +322,7 @@ impl Group {
         self.recall(cx);
         let wanted = self.wanted(&seen, cx);
         let is_left_out =
-            |client: &&ClientKey| !wanted.members.contains_key(*client) && !self.parting.contains_key(*client);
+            |client: &&ClientKey| !wanted.members.contains_key(*client) && !self.leaving.contains_key(*client);
         let left_out = self.joining.iter().filter(is_left_out).copied().collect();
         self.refuse(&left_out, Refusal::TooMany, cx);
         // Any write prevents a late write of this node from succeeding.
@@ -337,7 +337,7 @@ impl Group {
 
     /// Recalls the partitions that this node must no longer deliver.
     fn recall(&mut self, cx: &mut GroupContext<'_>) {
-        let is_over = self.here.is_empty() && !is(Mutant::KeepsLeases);
+        let is_over = self.local_members.is_empty() && !is(Mutant::KeepsLeases);
         for (partition, lease) in &mut self.leases {
             if *lease == Lease::Held && (is_over || self.yielded.contains_key(partition)) {
                 *lease = Lease::Recalled;
@@ -349,19 +349,19 @@ impl Group {
     /// Returns the desired record.
     fn wanted(&self, seen: &ShareRecord, cx: &GroupContext<'_>) -> ShareRecord {
         let mut record = seen.clone();
-        let begins_anew = record.members.is_empty() && !self.here.is_empty();
+        let begins_anew = record.members.is_empty() && !self.local_members.is_empty();
         if begins_anew {
             // Messages published while the group had no members are not for it.
             record = ShareRecord::new(&self.share, cx.position);
         }
-        for (client, epoch) in &self.here {
+        for (client, epoch) in &self.local_members {
             if record.members.len() < GROUP_MEMBERS_MAX || record.members.contains_key(client) {
                 let known = record.members.entry(*client).or_default();
                 *known = (*known).max(*epoch);
             }
         }
         // A client that has subscribed on another node is a member with a higher epoch.
-        record.members.retain(|client, known| self.parting.get(client).is_none_or(|epoch| epoch < known));
+        record.members.retain(|client, known| self.leaving.get(client).is_none_or(|epoch| epoch < known));
         for partition in Partition::all() {
             match (self.leases.get(&partition), self.progress.get(&partition)) {
                 // Partitions that this node delivered before are returned; their old progress does not count.
@@ -378,7 +378,7 @@ impl Group {
                         is(Mutant::LeasesFromLiving) || cx.nodes.is_over(holder) && !is(Mutant::IgnoresDeadHolders)
                     });
                     let is_left = self.yielded.contains_key(&partition) || self.is_overdue(partition);
-                    if is_free && !is_left && !self.here.is_empty() && cx.takes_more {
+                    if is_free && !is_left && !self.local_members.is_empty() && cx.takes_more {
                         record.holders[partition.index()] = Some(cx.me);
                     }
                 }
@@ -390,10 +390,10 @@ impl Group {
     /// Whether this node has nothing more to do for the group.
     pub(super) fn is_idle(&self, me: Incarnation) -> bool {
         let holds = self.seen.as_ref().is_some_and(|(_, record)| record.partitions_of(me).next().is_some());
-        let is_done = self.parting.is_empty()
+        let is_done = self.leaving.is_empty()
             && self.leases.is_empty()
             && self.overdue.is_empty()
             && self.unconfirmed_revision.is_none();
-        self.here.is_empty() && is_done && !holds && matches!(self.step, Step::Idle | Step::Waiting { .. })
+        self.local_members.is_empty() && is_done && !holds && matches!(self.step, Step::Idle | Step::Waiting { .. })
     }
 }

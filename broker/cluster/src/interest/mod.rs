@@ -61,7 +61,7 @@ pub struct Interest {
     wanted: [BTreeMap<String, u64>; DEPTHS.len()],
     depth: Depth,
     /// The patterns that the bus was told to subscribe to.
-    told: BTreeSet<String>,
+    subscribed: BTreeSet<String>,
     /// Patterns that the bus has confirmed. For each message, one of them counts.
     confirmed: Patterns,
     /// Patterns that are no longer needed in this form. They are removed when no confirmation is awaited.
@@ -89,7 +89,7 @@ impl Interest {
             last_check: 0,
             wanted: Default::default(),
             depth: Depth::All,
-            told: BTreeSet::new(),
+            subscribed: BTreeSet::new(),
             confirmed: Patterns::default(),
             leaving: BTreeSet::new(),
             awaited: BTreeSet::new(),
@@ -104,10 +104,10 @@ impl Interest {
         let mut changes = Vec::new();
         if self.patterns.is_empty() {
             // Topics whose subject is a digest match any filter, as far as the subject tells.
-            self.want(DIGESTS, &mut changes);
+            self.add_pattern(DIGESTS, &mut changes);
         }
         for pattern in patterns_of(filter) {
-            self.want(&pattern, &mut changes);
+            self.add_pattern(&pattern, &mut changes);
         }
         self.settle(&mut changes);
         changes
@@ -117,10 +117,10 @@ impl Interest {
     pub fn remove(&mut self, filter: &str) -> Vec<Change> {
         let mut changes = Vec::new();
         for pattern in patterns_of(filter) {
-            self.unwant(&pattern, &mut changes);
+            self.remove_pattern(&pattern, &mut changes);
         }
         if self.patterns.len() == 1 && self.patterns.contains_key(DIGESTS) {
-            self.unwant(DIGESTS, &mut changes);
+            self.remove_pattern(DIGESTS, &mut changes);
         }
         self.settle(&mut changes);
         changes
@@ -129,7 +129,7 @@ impl Interest {
     /// The bus has confirmed a pattern.
     pub fn confirm(&mut self, pattern: &str) -> Vec<Change> {
         let mut changes = Vec::new();
-        if self.told.contains(pattern) {
+        if self.subscribed.contains(pattern) {
             self.confirmed.insert(pattern);
             self.awaited.remove(pattern);
             self.leave(&mut changes);
@@ -144,25 +144,27 @@ impl Interest {
             _ if is(Mutant::CountsAllCopies) => true,
             Some(first) => first == pattern,
             // It arrived before the confirmation, so no other pattern can have delivered it.
-            None => {
-                self.told.iter().find(|told| crate::subject::matches(told, subject)).is_some_and(|told| told == pattern)
-            }
+            None => self
+                .subscribed
+                .iter()
+                .find(|subscribed| crate::subject::matches(subscribed, subject))
+                .is_some_and(|subscribed| subscribed == pattern),
         }
     }
 
     /// Returns the patterns that the bus was told to subscribe to.
-    pub fn told(&self) -> impl Iterator<Item = &str> {
-        self.told.iter().map(String::as_str)
+    pub fn subscribed(&self) -> impl Iterator<Item = &str> {
+        self.subscribed.iter().map(String::as_str)
     }
 
     /// Returns the number of subscribed patterns.
     pub fn len(&self) -> usize {
-        self.told.len()
+        self.subscribed.len()
     }
 
     /// Whether no pattern is subscribed.
     pub fn is_empty(&self) -> bool {
-        self.told.is_empty()
+        self.subscribed.is_empty()
     }
 
     /// Whether the patterns match more than needed.
@@ -170,15 +172,15 @@ impl Interest {
         self.depth != Depth::All || self.siblings.have_wildcard()
     }
 
-    fn want(&mut self, pattern: &str, changes: &mut Vec<Change>) {
+    fn add_pattern(&mut self, pattern: &str, changes: &mut Vec<Change>) {
         let count = self.patterns.entry(pattern.into()).or_default();
         *count += 1;
         if *count == 1 {
-            self.want_widened(&self.siblings.widened(pattern), changes);
+            self.add_widened(&self.siblings.widened(pattern), changes);
         }
     }
 
-    fn want_widened(&mut self, pattern: &str, changes: &mut Vec<Change>) {
+    fn add_widened(&mut self, pattern: &str, changes: &mut Vec<Change>) {
         for (depth, wanted) in DEPTHS.into_iter().zip(&mut self.wanted) {
             let pattern = cut(pattern, depth);
             if !count_one_more(wanted, &pattern) {
@@ -187,23 +189,23 @@ impl Interest {
             }
             if depth == self.depth {
                 self.leaving.remove(&pattern);
-                if self.told.insert(pattern.clone()) {
+                if self.subscribed.insert(pattern.clone()) {
                     changes.push(Change::AddInterest(pattern));
                 }
             }
         }
     }
 
-    fn unwant(&mut self, pattern: &str, changes: &mut Vec<Change>) {
+    fn remove_pattern(&mut self, pattern: &str, changes: &mut Vec<Change>) {
         let Some(count) = self.patterns.get_mut(pattern) else { return };
         *count -= 1;
         if *count == 0 {
             self.patterns.remove(pattern);
-            self.unwant_widened(&self.siblings.widened(pattern), changes);
+            self.remove_widened(&self.siblings.widened(pattern), changes);
         }
     }
 
-    fn unwant_widened(&mut self, pattern: &str, changes: &mut Vec<Change>) {
+    fn remove_widened(&mut self, pattern: &str, changes: &mut Vec<Change>) {
         let mut gone = None;
         for (depth, wanted) in DEPTHS.into_iter().zip(&mut self.wanted) {
             let pattern = cut(pattern, depth);
@@ -264,12 +266,12 @@ impl Interest {
         }
         self.depth = depth;
         let wanted = &self.wanted[depth as usize];
-        self.leaving = self.told.iter().filter(|pattern| !wanted.contains_key(*pattern)).cloned().collect();
+        self.leaving = self.subscribed.iter().filter(|pattern| !wanted.contains_key(*pattern)).cloned().collect();
         self.awaited = wanted.keys().filter(|pattern| !self.confirmed.contains(pattern)).cloned().collect();
-        for pattern in wanted.keys().filter(|pattern| !self.told.contains(*pattern)) {
+        for pattern in wanted.keys().filter(|pattern| !self.subscribed.contains(*pattern)) {
             changes.push(Change::AddInterest(pattern.clone()));
         }
-        self.told.extend(wanted.keys().cloned());
+        self.subscribed.extend(wanted.keys().cloned());
         self.leave(changes);
     }
 
@@ -283,7 +285,7 @@ impl Interest {
     }
 
     fn remove_interest(&mut self, pattern: String, changes: &mut Vec<Change>) {
-        self.told.remove(&pattern);
+        self.subscribed.remove(&pattern);
         self.confirmed.remove(&pattern);
         changes.push(Change::RemoveInterest(pattern));
     }

@@ -97,7 +97,7 @@ impl Member {
 
     /// The connection to the bus was replaced, and [`listening`](Self::listening) follows again for each pattern.
     pub fn resubscribe_interest(&mut self, now_ms: u64) {
-        let patterns: Vec<_> = self.interest.told().map(str::to_owned).collect();
+        let patterns: Vec<_> = self.interest.subscribed().map(str::to_owned).collect();
         self.with_interest_sync(now_ms, |interest_sync, cx| interest_sync.restart_sync(patterns.into_iter(), cx));
     }
 

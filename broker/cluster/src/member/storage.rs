@@ -26,9 +26,9 @@ impl Member {
 
     /// The settings that apply when a client disconnects have changed. They are persisted with the state that is saved next. A client that
     /// sends DISCONNECT loses its will [MQTT-3.14.4-3]: call this before [`left`](Member::left).
-    pub fn keep(&mut self, client: ClientKey, terms: DisconnectSettings) {
+    pub fn set_disconnect_settings(&mut self, client: ClientKey, terms: DisconnectSettings) {
         if !self.is_over {
-            self.sessions.keep(client, terms);
+            self.sessions.set_disconnect_settings(client, terms);
         }
     }
 
@@ -146,7 +146,7 @@ impl Member {
         self.config.advance(now_ms, &self.settings, &mut self.out);
         if self.is_serving {
             let sessions = &self.sessions;
-            let withdrawn = self.producers.withdraw(now_ms, &self.settings, |origin| sessions.hears(origin));
+            let withdrawn = self.producers.withdraw(now_ms, &self.settings, |origin| sessions.can_notify(origin));
             self.counters.timeouts += withdrawn.len() as u64;
             self.notify_operators(withdrawn.iter().map(|withdrawn| &withdrawn.origin), false);
             self.with_sessions(now_ms, |sessions, cx| sessions.withdrawn(&withdrawn, cx));

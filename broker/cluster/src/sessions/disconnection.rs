@@ -80,7 +80,7 @@ impl SessionService {
 
     fn part(&mut self, state: Vec<u8>, before_ms: u64, now_ms: u64) {
         self.unsaved_state = Some(state);
-        self.mute();
+        self.stop_answers();
         self.disconnection = Some(Disconnection { since_ms: now_ms, before_ms, will_due_ms: None });
         let Some(will) = &self.terms.will else { return };
         // Without state the session has ended, which publishes the will.

@@ -26,7 +26,7 @@ use claim::{ClaimOutcome, PendingClaim};
 use dormant::{ActiveSession, DormantSession};
 pub use migration::SessionsStatus;
 use service::{ServiceState, SessionService};
-pub(crate) use takeover::Collected;
+pub(crate) use takeover::CollectionResult;
 use takeover::Takeover;
 
 /// The context of a node for session operations.
@@ -48,7 +48,7 @@ pub(crate) struct Sessions {
     takeovers: usize,
     last_claim: u64,
     /// Sessions with delayed wills, by the time of their next check.
-    rests: BTreeSet<(u64, ClientKey)>,
+    delayed_wills: BTreeSet<(u64, ClientKey)>,
     /// Clients that were told to migrate and have not disconnected yet.
     migrating: BTreeSet<ClientKey>,
     /// The last client that was told to migrate, in the order of keys.
@@ -110,7 +110,7 @@ impl Sessions {
                 // The engine has ended the connection before this one, or does so now.
                 if service.is_open() {
                     let claim = service.claim;
-                    service.give_up(cx.me, claim, cx);
+                    service.release_to(cx.me, claim, cx);
                 }
                 self.proceed(key, cx);
             }
@@ -189,11 +189,11 @@ impl Sessions {
                 self.take_outcome(key, outcome, cx);
             }
         }
-        while let Some((until_ms, key)) = self.rests.first().copied()
+        while let Some((until_ms, key)) = self.delayed_wills.first().copied()
             && until_ms <= cx.now_ms
             && cx.is_serving
         {
-            self.rests.pop_first();
+            self.delayed_wills.pop_first();
             if let Some(service) = self.service(key) {
                 service.wake(cx.now_ms);
             }
@@ -255,7 +255,7 @@ impl Sessions {
         let Some(SessionEntry::Serving(service)) = self.held.remove(&key) else { return };
         self.migrating.remove(&key);
         if let Some(until_ms) = service.due_at_ms() {
-            self.rests.remove(&(until_ms, key));
+            self.delayed_wills.remove(&(until_ms, key));
         }
         if service.is_open() {
             cx.out.decide(Decision::Lost(key));
@@ -269,7 +269,7 @@ impl Sessions {
         if let Some(service) = self.service(key) {
             service.proceed(cx);
             if let Some(until_ms) = service.due_at_ms() {
-                self.rests.insert((until_ms, key));
+                self.delayed_wills.insert((until_ms, key));
             }
         }
     }
@@ -305,11 +305,11 @@ impl Sessions {
     }
 
     /// The settings that apply when the client disconnects have changed. They are written with the next state.
-    pub(crate) fn keep(&mut self, key: ClientKey, terms: DisconnectSettings) {
+    pub(crate) fn set_disconnect_settings(&mut self, key: ClientKey, terms: DisconnectSettings) {
         if let Some(service) = self.service(key)
             && service.is_open()
         {
-            service.keep(terms);
+            service.set_disconnect_settings(terms);
         }
     }
 
@@ -348,7 +348,7 @@ impl Sessions {
     }
 
     /// Whether the outcome of a message can be reported to its publisher.
-    pub(crate) fn hears(&self, origin: &MessageOrigin) -> bool {
+    pub(crate) fn can_notify(&self, origin: &MessageOrigin) -> bool {
         if matches!(origin.what, MessageSource::OperatorPublish { .. }) {
             return true;
         }
@@ -370,10 +370,10 @@ impl Sessions {
     }
 
     /// Another node requests a session.
-    pub(crate) fn wanted(&mut self, key: ClientKey, by: Incarnation, claim: u64, cx: &mut SessionContext<'_>) {
+    pub(crate) fn requested(&mut self, key: ClientKey, by: Incarnation, claim: u64, cx: &mut SessionContext<'_>) {
         match self.activate(key) {
             Some(SessionEntry::Serving(service)) => {
-                service.give_up(by, claim, cx);
+                service.release_to(by, claim, cx);
                 self.proceed(key, cx);
             }
             Some(SessionEntry::PendingClaim(claiming)) => {

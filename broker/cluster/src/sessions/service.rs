@@ -35,7 +35,7 @@ pub(super) struct SessionService {
     pub(super) terms: DisconnectSettings,
     pub(super) wills: Wills,
     pub(super) is_changed: bool,
-    writing: Option<Box<Writing>>,
+    writing: Option<Box<PendingWrite>>,
     /// Effects of the next write.
     pub(super) effects: Vec<Effect>,
     /// Tickets of QoS 2 messages to refuse as soon as the record has them.
@@ -43,7 +43,7 @@ pub(super) struct SessionService {
     /// The last refused message. Messages sent before the engine knows of that refusal are refused as well.
     last_refused: u64,
     /// Messages of the client in order, with their outcomes.
-    line: VecDeque<(u64, PublishOutcome)>,
+    answers: VecDeque<(u64, PublishOutcome)>,
     /// Messages and wills of the client that are not persisted yet.
     pub(super) in_flight: usize,
     /// Decisions to send to the engine when the lease is renewed.
@@ -61,7 +61,7 @@ pub(super) struct SessionService {
 }
 
 #[derive(Debug)]
-struct Writing {
+struct PendingWrite {
     operation: OperationId,
     is_checking: bool,
     /// The record to write; `None` to remove it.
@@ -146,7 +146,7 @@ impl SessionService {
             effects: Vec::new(),
             refusals_due: BTreeSet::new(),
             last_refused: 0,
-            line: VecDeque::new(),
+            answers: VecDeque::new(),
             in_flight: 0,
             held: Vec::new(),
             unserved: None,
@@ -165,7 +165,7 @@ impl SessionService {
             && self.effects.is_empty()
             && self.held.is_empty()
             && self.requested_by.is_empty();
-        let is_quiet = self.line.is_empty() && self.in_flight == 0 && self.refusals_due.is_empty();
+        let is_quiet = self.answers.is_empty() && self.in_flight == 0 && self.refusals_due.is_empty();
         let is_connected = self.disconnection.is_none() && self.unserved.is_none() && self.next.is_none();
         // The record does not contain the settled intents of identifiers.
         let is_plain = self.taken.is_empty() && self.record.taken.is_empty() && self.wills.are_published();
@@ -220,7 +220,7 @@ impl SessionService {
         if self.is_after_refused(&publishing) {
             return self.refuse_at_once(ticket, cx);
         }
-        self.line.push_back((ticket, PublishOutcome::Open));
+        self.answers.push_back((ticket, PublishOutcome::Open));
         self.in_flight += 1;
         let (partition, entry) = self.entry(publishing, cx.now_ms);
         cx.producers.push(partition, entry, cx.settings, cx.out);
@@ -238,7 +238,7 @@ impl SessionService {
         match self.taken.get(&packet_id) {
             // A duplicate of a stored message [MQTT-4.3.3-10].
             Some(None) => {
-                self.line.push_back((publishing.ticket, PublishOutcome::Stored));
+                self.answers.push_back((publishing.ticket, PublishOutcome::Stored));
                 return self.send_answers(cx);
             }
             // The answer to the first one answers the duplicate too.
@@ -246,7 +246,7 @@ impl SessionService {
             None if self.is_after_refused(&publishing) => return self.refuse_at_once(publishing.ticket, cx),
             None => {}
         }
-        self.line.push_back((publishing.ticket, PublishOutcome::Open));
+        self.answers.push_back((publishing.ticket, PublishOutcome::Open));
         self.in_flight += 1;
         let (partition, entry) = self.entry(publishing, cx.now_ms);
         let ordinal = cx.producers.intend(partition);
@@ -265,7 +265,7 @@ impl SessionService {
     }
 
     fn refuse_at_once(&mut self, ticket: u64, cx: &mut SessionContext<'_>) {
-        self.line.push_back((ticket, PublishOutcome::Refused));
+        self.answers.push_back((ticket, PublishOutcome::Refused));
         self.last_refused = ticket;
         self.send_answers(cx);
     }
@@ -301,13 +301,13 @@ impl SessionService {
     }
 
     /// The settings that apply when the client disconnects have changed. They are persisted with the next state.
-    pub(super) fn keep(&mut self, terms: DisconnectSettings) {
+    pub(super) fn set_disconnect_settings(&mut self, terms: DisconnectSettings) {
         (self.terms, self.is_changed) = (terms, true);
     }
 
     /// Stops all answers to the client.
-    pub(super) fn mute(&mut self) {
-        self.line.clear();
+    pub(super) fn stop_answers(&mut self) {
+        self.answers.clear();
         self.held.clear();
     }
 
@@ -321,7 +321,7 @@ impl SessionService {
     }
 
     /// Another node has the client.
-    pub(super) fn give_up(&mut self, to: Incarnation, claim: u64, cx: &mut SessionContext<'_>) {
+    pub(super) fn release_to(&mut self, to: Incarnation, claim: u64, cx: &mut SessionContext<'_>) {
         if claim < self.claim || is(Mutant::ReleasesTooEarly) || is(Mutant::ServesAfterRelease) {
             super::send_released(self.key, to, claim, cx);
         }
@@ -401,7 +401,7 @@ impl SessionService {
     }
 
     fn answered(&mut self, ticket: u64, fate: PublishOutcome, cx: &mut SessionContext<'_>) {
-        if let Some((_, known)) = self.line.iter_mut().find(|(waiting, _)| *waiting == ticket) {
+        if let Some((_, known)) = self.answers.iter_mut().find(|(waiting, _)| *waiting == ticket) {
             *known = fate;
         }
         self.send_answers(cx);
@@ -416,7 +416,7 @@ impl SessionService {
 
     fn send_answers(&mut self, cx: &mut SessionContext<'_>) {
         while let Some((ticket, fate)) =
-            crate::queue::pop_front_if(&mut self.line, |(_, fate)| *fate != PublishOutcome::Open)
+            crate::queue::pop_front_if(&mut self.answers, |(_, fate)| *fate != PublishOutcome::Open)
         {
             let client = self.key;
             match fate {
@@ -470,7 +470,7 @@ impl SessionService {
         cx: &mut SessionContext<'_>,
     ) {
         let operation = self.ask_to_write(record.as_ref(), for_s, cx);
-        let writing = Writing { operation, is_checking: false, record, for_s, effects, since_ms: cx.now_ms };
+        let writing = PendingWrite { operation, is_checking: false, record, for_s, effects, since_ms: cx.now_ms };
         self.writing = Some(Box::new(writing));
     }
 
@@ -505,7 +505,7 @@ impl SessionService {
     fn check(
         &mut self,
         found: Option<&(Revision, Vec<u8>)>,
-        mut writing: Box<Writing>,
+        mut writing: Box<PendingWrite>,
         cx: &mut SessionContext<'_>,
     ) -> ServiceState {
         let is_believed = writing.since_ms + cx.settings.confirm_gone_ms <= cx.now_ms;
@@ -541,8 +541,8 @@ impl SessionService {
         ServiceState::Active
     }
 
-    fn written(&mut self, revision: Revision, writing: Box<Writing>, cx: &mut SessionContext<'_>) -> ServiceState {
-        let Writing { record, effects, .. } = *writing;
+    fn written(&mut self, revision: Revision, writing: Box<PendingWrite>, cx: &mut SessionContext<'_>) -> ServiceState {
+        let PendingWrite { record, effects, .. } = *writing;
         (self.record, self.revision) = (record.unwrap_or_else(|| self.record.clone()), revision);
         if self.unsaved_state.as_ref() == Some(&self.record.state) {
             self.unsaved_state = None;

@@ -21,7 +21,7 @@ pub(super) struct Takeover {
 
 /// What is done with a found record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Collected {
+pub(crate) enum CollectionResult {
     /// Nothing: another node is responsible.
     Nothing,
     /// It is being freed: the answer arrives for this client, with [`Purpose::Freeing`].
@@ -39,10 +39,10 @@ impl Sessions {
         record: SessionRecord,
         ends: Option<&Ends>,
         cx: &mut SessionContext<'_>,
-    ) -> Collected {
+    ) -> CollectionResult {
         let key = scanned.client;
         if self.held.contains_key(&key) || ends.is_none() && has_intents(&record) {
-            return Collected::Nothing;
+            return CollectionResult::Nothing;
         }
         let InheritedState { taken, due } = match ends {
             Some(ends) => InheritedState::of_removed_node(&record, ends),
@@ -55,7 +55,7 @@ impl Sessions {
             let record = SessionRecord { will: None, ..record };
             let (record, for_s) = record.detached_record(age_ms, cx.settings);
             cx.out.ask(Purpose::Freeing(key), write_operation(key, scanned.revision, record.as_ref(), for_s));
-            return Collected::Freed;
+            return CollectionResult::Freed;
         }
         self.last_claim += 1;
         let owner = Some(Claim { by: cx.me, number: self.last_claim });
@@ -66,7 +66,7 @@ impl Sessions {
         let operation = cx.out.ask(Purpose::Session(key), write);
         self.held.insert(key, SessionEntry::Takeover(Box::new(Takeover { operation, record, before_ms })));
         self.takeovers += 1;
-        Collected::TakenOver
+        CollectionResult::TakenOver
     }
 
     pub(super) fn answer_takeover(

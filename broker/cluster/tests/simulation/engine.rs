@@ -242,7 +242,7 @@ impl Engine {
             FromClient::Disconnect => {
                 let expiry_s = connection.disconnect_options.expiry_s.unwrap_or(u32::MAX);
                 ledger.sessions.disconnected(client, epoch);
-                member.keep(key, DisconnectSettings { expiry_s, will: None });
+                member.set_disconnect_settings(key, DisconnectSettings { expiry_s, will: None });
                 self.close(now_ms, id, member, false);
             }
             FromClient::Connect { .. } | FromClient::Closed => {}
@@ -286,7 +286,7 @@ impl Engine {
                 ledger.resumed(connection.client, is_clean, Session::number_of(&state));
                 connection.epoch = Some(epoch);
                 let terms = terms_of(connection, epoch, ledger);
-                member.keep(client, terms);
+                member.set_disconnect_settings(client, terms);
                 connection.is_present = is_present;
                 let of = connection.client;
                 self.served.insert(client, id);

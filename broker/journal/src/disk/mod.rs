@@ -127,9 +127,7 @@ impl DiskError {
             ErrorKind::PermissionDenied => {
                 "make the user that runs this program the owner of the directory and of its files, or use another directory"
             }
-            ErrorKind::ReadOnlyFilesystem => {
-                "mount the file system read-write, or use another directory"
-            }
+            ErrorKind::ReadOnlyFilesystem => "mount the file system read-write, or use another directory",
             ErrorKind::StorageFull | ErrorKind::QuotaExceeded => {
                 "make room on the disk and try again; acknowledged data is not lost"
             }

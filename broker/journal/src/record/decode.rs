@@ -99,7 +99,9 @@ impl<'a> Cursor<'a> {
                 sequence: self.u64()?,
             },
             number::NEXT_PACKET_ID => Record::NextPacketId { session: self.session()?, packet_id: self.packet_id()? },
-            number::AWAITING_PUB_COMP => Record::AwaitingPubComp { session: self.session()?, packet_id: self.packet_id()? },
+            number::AWAITING_PUB_COMP => {
+                Record::AwaitingPubComp { session: self.session()?, packet_id: self.packet_id()? }
+            }
             number::COUNTED => Record::Counted { last_session: self.u64()?, last_sequence: self.u64()? },
             _ => return Err(RecordError { fault: RecordFault::UnknownRecord, offset: start }),
         })

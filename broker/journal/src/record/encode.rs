@@ -87,15 +87,22 @@ impl Record<'_> {
             Record::RetainedCleared { sequence, topic } => out.kind(RETAINED_CLEARED).u64(sequence).text(topic),
             Record::RunStarted { shards, seed } => out.kind(RUN_STARTED).u16(shards).u64(seed),
             Record::Forwarded { from, to, sequence, message, member } => {
-                let out = out.kind(FORWARDED).u16(from.0).u16(to.0).u64(sequence).id(message).u8(member.is_some().into());
+                let out =
+                    out.kind(FORWARDED).u16(from.0).u16(to.0).u64(sequence).id(message).u8(member.is_some().into());
                 match member {
                     Some(member) => out.u64(member.session.get()).text(member.share),
                     None => out,
                 }
             }
-            Record::ForwardAccepted { from, to, sequence } => out.kind(FORWARD_ACCEPTED).u16(from.0).u16(to.0).u64(sequence),
-            Record::NextPacketId { session, packet_id } => out.kind(NEXT_PACKET_ID).u64(session.get()).u16(packet_id.get()),
-            Record::AwaitingPubComp { session, packet_id } => out.kind(AWAITING_PUB_COMP).u64(session.get()).u16(packet_id.get()),
+            Record::ForwardAccepted { from, to, sequence } => {
+                out.kind(FORWARD_ACCEPTED).u16(from.0).u16(to.0).u64(sequence)
+            }
+            Record::NextPacketId { session, packet_id } => {
+                out.kind(NEXT_PACKET_ID).u64(session.get()).u16(packet_id.get())
+            }
+            Record::AwaitingPubComp { session, packet_id } => {
+                out.kind(AWAITING_PUB_COMP).u64(session.get()).u16(packet_id.get())
+            }
             Record::Counted { last_session, last_sequence } => out.kind(COUNTED).u64(last_session).u64(last_sequence),
         };
     }

@@ -119,8 +119,9 @@ fn check_tls(access: &Access) -> Result<(), Error> {
     });
     for (what, path) in authorities.chain(certificate) {
         let read = std::fs::read_to_string(path).map_err(|error| error.to_string());
-        let has_it =
-            read.and_then(|text| if text.contains("-----BEGIN ") { Ok(()) } else { Err("the file contains no PEM data".into()) });
+        let has_it = read.and_then(|text| {
+            if text.contains("-----BEGIN ") { Ok(()) } else { Err("the file contains no PEM data".into()) }
+        });
         has_it.map_err(|why| Error::File { what, path: path.clone(), why })?;
     }
     Ok(())

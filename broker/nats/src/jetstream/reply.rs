@@ -36,8 +36,7 @@ pub(crate) struct StoredMessage {
 
 /// Parses the answer to any request.
 pub(crate) fn parse_api(payload: &[u8]) -> Result<Value, ApiError> {
-    let not_understood =
-        |what: &str| ApiError { code: 0, description: format!("invalid answer: {what}") };
+    let not_understood = |what: &str| ApiError { code: 0, description: format!("invalid answer: {what}") };
     let text = str::from_utf8(payload).map_err(|_| not_understood("not UTF-8"))?;
     let value = parse(text).map_err(|error| not_understood(error.message))?;
     match value.get("error") {

@@ -34,7 +34,7 @@ pub struct Life {
 ///
 /// # Errors
 /// The system has no random numbers.
-pub fn draw_incarnation() -> Result<Incarnation, Error> {
+pub fn random_incarnation() -> Result<Incarnation, Error> {
     let random = SystemRandom::new();
     loop {
         let mut bytes = [0; 8];
@@ -60,15 +60,15 @@ impl Life {
         let runtime = runtime()?;
         let (handle, commands, bus) = Handle::new(&settings.limits);
         // The first decision may make a shard send a command at once.
-        broker.life_started(&handle);
+        broker.node_started(&handle);
         let shared = handle.shared().clone();
         let work = move || {
-            let beginning = LifeConfig { settings, me, former, broker: broker.clone(), shared: shared.clone() };
-            let ended = runtime.block_on(beginning.live(commands, bus));
+            let config = RunConfig { settings, me, former, broker: broker.clone(), shared: shared.clone() };
+            let ended = runtime.block_on(config.run_until_end(commands, bus));
             shared.serve_until(0);
             // All tasks and their connections end before the end of the run is reported.
             drop(runtime);
-            broker.life_ended(&ended);
+            broker.node_ended(&ended);
         };
         let thread = Builder::new().name("cluster".to_owned()).spawn(work).map_err(refused)?;
         Ok(Life { handle, thread: Some(thread) })
@@ -91,7 +91,7 @@ impl Drop for Life {
 }
 
 /// The parameters of a run.
-struct LifeConfig {
+struct RunConfig {
     settings: Settings,
     me: Incarnation,
     former: Option<Incarnation>,
@@ -99,18 +99,18 @@ struct LifeConfig {
     shared: Arc<Shared>,
 }
 
-impl LifeConfig {
-    async fn live(self, commands: Receiver<Command>, bus: Receiver<BusMessage>) -> EndReason {
+impl RunConfig {
+    async fn run_until_end(self, commands: Receiver<Command>, bus: Receiver<BusMessage>) -> EndReason {
         let connected = Arc::new(Notify::new());
         let mut pause = PAUSE;
-        let (client, foundation) = loop {
+        let (client, cluster_info) = loop {
             let prepared = tokio::select! {
                 () = self.shared.stop.notified() => return EndReason::Stopped,
                 prepared = prepare(&self.settings, &self.shared.counters, &connected) => prepared,
             };
             match prepared {
                 Ok(prepared) => break prepared,
-                Err(error) if error.is_passing() => {
+                Err(error) if error.is_transient() => {
                     warn!("cannot join the cluster yet: {error}");
                     self.broker.connection_status(&ConnectionStatus::Waiting(error));
                 }
@@ -126,10 +126,10 @@ impl LifeConfig {
         let Settings { mut member, node_name, .. } = self.settings.clone();
         // A group that exceeds the message size limit would block its partition.
         member.group_max_bytes = member.group_max_bytes.min(self.shared.message_max_bytes());
-        let member = Member::new(now_ms(), self.me, &node_name, self.former, foundation.seed, member);
+        let member = Member::new(now_ms(), self.me, &node_name, self.former, cluster_info.seed, member);
         info!("joined the cluster as node {}", self.me);
         self.broker.connection_status(&ConnectionStatus::Ready);
-        match NodeLoop::begin(self, client, connected, foundation, member, bus).await {
+        match NodeLoop::begin(self, client, connected, cluster_info, member, bus).await {
             Ok(turns) => turns.run(commands).await,
             Err(error) => EndReason::Refused(error),
         }

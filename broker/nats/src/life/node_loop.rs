@@ -16,7 +16,7 @@ use tokio::sync::Notify;
 use tokio::sync::mpsc::{Receiver, Sender, channel};
 use tokio::time::{MissedTickBehavior, interval};
 
-use super::LifeConfig;
+use super::RunConfig;
 use super::link::{Input, Link};
 use crate::broker::{Broker, ConnectionStatus, EndReason};
 use crate::bus::{Bus, BusEvent};
@@ -30,7 +30,7 @@ use crate::layout::{peer_subject, probe_subject};
 use crate::settings::{Access, Settings};
 use crate::setup::{self, ClusterInfo};
 use crate::store::Store;
-use crate::tasks::{Done, Tasks};
+use crate::tasks::{TaskResult, Tasks};
 
 /// The most commands taken at once. Their effects are executed in between.
 const COMMANDS_TAKEN_MAX: usize = 256;
@@ -48,7 +48,7 @@ pub(super) struct NodeLoop {
     connected: Arc<Notify>,
     store: Store,
     tasks: Tasks,
-    done: Receiver<Done>,
+    done: Receiver<TaskResult>,
     deferred: DeferredCommands,
     bus: Bus,
     events: Receiver<BusEvent>,
@@ -61,7 +61,7 @@ pub(super) struct NodeLoop {
     /// Replaced connections, with the time until which answers may arrive on them.
     retired: Vec<(u64, Link)>,
     /// The number of reconnect requests. Only the last one counts.
-    reached: u64,
+    reconnects: u64,
     inputs: Receiver<Input>,
     to_inputs: Sender<Input>,
     /// Callers that wait for the outcome of commands to other nodes. All are answered within a timeout.
@@ -74,14 +74,14 @@ pub(super) struct NodeLoop {
 
 impl NodeLoop {
     pub(super) async fn begin(
-        beginning: LifeConfig,
+        config: RunConfig,
         client: Client,
         connected: Arc<Notify>,
-        foundation: ClusterInfo,
+        cluster_info: ClusterInfo,
         member: Member,
         bus: Receiver<BusMessage>,
     ) -> Result<NodeLoop, Error> {
-        let LifeConfig { settings, broker, shared, .. } = beginning;
+        let RunConfig { settings, broker, shared, .. } = config;
         let (to_inputs, inputs) = channel(INPUTS_MAX);
         let (to_done, done) = channel(INPUTS_MAX);
         let (to_events, events) = channel(BUS_EVENTS_MAX);
@@ -98,7 +98,7 @@ impl NodeLoop {
             answers: link.answers.take().into_iter().collect(),
             peers: link.peers.take().into_iter().collect(),
             echoes: None,
-            seed: foundation.seed,
+            seed: cluster_info.seed,
             member,
             settings,
             broker,
@@ -108,7 +108,7 @@ impl NodeLoop {
             inbox,
             link,
             retired: Vec::new(),
-            reached: 0,
+            reconnects: 0,
             inputs,
             to_inputs,
             peer_commands: HashMap::new(),
@@ -129,7 +129,7 @@ impl NodeLoop {
             }
             let takes_commands = self.deferred.bytes() < self.settings.limits.deferred_max_bytes;
             // A sender that was rejected just after the queue was emptied is notified at the next tick.
-            if takes_commands && commands.capacity() > 0 && self.shared.take_wanted() {
+            if takes_commands && commands.capacity() > 0 && self.shared.take_waiters() {
                 self.broker.queue_ready();
             }
             // Answers come first: they complete work and make space for the work of commands. There are only as many as operations in
@@ -255,7 +255,7 @@ impl NodeLoop {
 
     fn take_command(&mut self, command: Command) {
         if let Some(command) = self.deferred.join(command)
-            && let Some((partition, command)) = self.act(command)
+            && let Some((partition, command)) = self.execute_command(command)
             && let Some(client) = command.client()
         {
             self.shared.counters.messages_held.add(1);
@@ -265,7 +265,7 @@ impl NodeLoop {
     }
 
     /// Executes a command. Returns a message if its partition is full.
-    fn act(&mut self, command: Command) -> Option<(Partition, Command)> {
+    fn execute_command(&mut self, command: Command) -> Option<(Partition, Command)> {
         let now_ms = now_ms();
         match command {
             Command::Claim { ticket, client_id, start } => self.member.claim(now_ms, ticket, &client_id, start),
@@ -288,7 +288,7 @@ impl NodeLoop {
             Command::Save { client, number, state } => self.member.save(now_ms, client, number, state),
             Command::Left { client, state } => self.member.left(now_ms, client, state),
             Command::DisconnectedAsSaved { client } => self.member.disconnected_as_saved(now_ms, client),
-            Command::SetDisconnectSettings { client, terms } => self.member.keep(client, terms),
+            Command::SetDisconnectSettings { client, terms } => self.member.set_disconnect_settings(client, terms),
             Command::Received { shard, partition, until } => self.member.mark_received(now_ms, shard, partition, until),
             Command::Read { shard, request } => self.member.read(shard, request),
             Command::Join { client, epoch, share } => self.member.join(now_ms, client, epoch, &share),
@@ -311,7 +311,7 @@ impl NodeLoop {
             Command::Rebalance => self.member.rebalance(now_ms),
             Command::Propose { ticket, base, parts } => self.member.propose(ticket, base, parts),
             Command::Configured { number, is_applied } => self.member.configured(now_ms, number, is_applied),
-            Command::Reconnect(access) => self.reach(*access),
+            Command::Reconnect(access) => self.open_connection(*access),
             Command::Report(to) => {
                 let _ = to.try_send(self.member.status(now_ms));
             }
@@ -344,7 +344,7 @@ impl NodeLoop {
     fn retry(&mut self, client: ClientKey, partition: Partition, mut commands: VecDeque<Command>) -> usize {
         let mut is_first = true;
         while let Some(command) = commands.pop_front() {
-            if let Some((needed, command)) = self.act(command) {
+            if let Some((needed, command)) = self.execute_command(command) {
                 let left = commands.len() + 1;
                 self.deferred.defer(client, needed, command, is_first && needed == partition);
                 self.deferred.requeue_rest(client, commands);
@@ -378,7 +378,7 @@ impl NodeLoop {
             Input::Node(node, revision, record) => self.member.observe_node(now_ms(), node, revision, &record),
             Input::Removed(node) => self.member.observe_node_removed(node),
             Input::Config(revision, record) => self.member.observe_config(revision, &record),
-            Input::Link(number, _) if number != self.reached => {}
+            Input::Link(number, _) if number != self.reconnects => {}
             Input::Link(_, Ok(link)) => self.switch_connection(*link),
             Input::Link(_, Err(error)) => {
                 warn!("cannot use the new NATS access settings, keeping the current connection: {error}");
@@ -388,9 +388,9 @@ impl NodeLoop {
     }
 
     /// Opens another connection while the current one stays in use.
-    fn reach(&mut self, access: Access) {
-        self.reached += 1;
-        let (number, seed) = (self.reached, self.seed);
+    fn open_connection(&mut self, access: Access) {
+        self.reconnects += 1;
+        let (number, seed) = (self.reconnects, self.seed);
         let Settings { node_name, times, limits, .. } = self.settings.clone();
         let (inbox, me, inputs) = (self.inbox.clone(), self.member.incarnation(), self.to_inputs.clone());
         let (counters, connected) = (self.shared.counters.clone(), self.connected.clone());

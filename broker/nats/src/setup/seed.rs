@@ -67,5 +67,5 @@ fn key() -> String {
 }
 
 fn failed(failure: &Failure) -> Error {
-    Error::Stream { name: bucket_stream(CONFIG), why: failure.to_string(), is_passing: true }
+    Error::Stream { name: bucket_stream(CONFIG), why: failure.to_string(), is_transient: true }
 }

@@ -8,7 +8,7 @@ use tautwire_json::Value;
 
 use crate::error::Error;
 use crate::jetstream::{Failure, ask, code};
-use crate::layout::{StreamSpec, wanted};
+use crate::layout::{StreamSpec, required_streams};
 use crate::settings::Storage;
 
 /// The servers' leader creates streams one after the other, so the last one may take this many attempts.
@@ -16,7 +16,7 @@ const ATTEMPTS: usize = 10;
 
 /// Creates and checks all streams. Returns the names of the servers that hold them.
 pub(super) async fn ensure(client: &Client, storage: &Storage) -> Result<BTreeSet<String>, Error> {
-    let streams = wanted(storage);
+    let streams = required_streams(storage);
     let holders = try_join_all(streams.iter().map(|stream| ensure_one(client, stream))).await?;
     Ok(holders.into_iter().flatten().collect())
 }
@@ -39,16 +39,16 @@ async fn ensure_one(client: &Client, stream: &StreamSpec) -> Result<BTreeSet<Str
             // The stream may have been created although no answer arrived.
             Err(failure @ Failure::Unanswered(_)) => last = failure.to_string(),
             Err(Failure::Refused(error)) => {
-                let is_passing = error.code == code::CLUSTER_NOT_AVAILABLE;
+                let is_transient = error.code == code::CLUSTER_NOT_AVAILABLE;
                 let why = format!(
                     "cannot create the stream: {error}; make sure that {} servers with JetStream and enough space are running",
                     replicas(stream)
                 );
-                return Err(Error::Stream { name: stream.name.clone(), why, is_passing });
+                return Err(Error::Stream { name: stream.name.clone(), why, is_transient });
             }
         }
     }
-    Err(Error::Stream { name: stream.name.clone(), why: last, is_passing: true })
+    Err(Error::Stream { name: stream.name.clone(), why: last, is_transient: true })
 }
 
 async fn probe(client: &Client, stream: &StreamSpec) -> Result<Option<Value>, Failure> {

@@ -147,8 +147,8 @@ mod tests {
         let holders = ["a".to_owned(), "b".to_owned(), "c".to_owned()].into();
         assert_eq!(judge(&known(&["a", "b"]), &silent(1), &holders), Ok(()));
         let error = judge(&known(&["a"]), &silent(2), &holders).expect_err("most are silent");
-        assert!(error.is_passing(), "{error}");
+        assert!(error.is_transient(), "{error}");
         // One address is silent, and two servers are unknown.
-        assert!(judge(&known(&["a", "d"]), &silent(1), &holders).is_err_and(|error| !error.is_passing()));
+        assert!(judge(&known(&["a", "d"]), &silent(1), &holders).is_err_and(|error| !error.is_transient()));
     }
 }

@@ -16,7 +16,7 @@ use crate::setup::prepare;
 use crate::{log, records, retained};
 
 /// A store with its subscription.
-struct Bench {
+struct TestStore {
     client: Client,
     store: Store,
     answers: async_nats::Subscriber,
@@ -42,8 +42,8 @@ fn settings(addresses: &str, servers: &Servers) -> Settings {
     }
 }
 
-impl Bench {
-    async fn open(addresses: &str, servers: &Servers) -> Bench {
+impl TestStore {
+    async fn open(addresses: &str, servers: &Servers) -> TestStore {
         let settings = settings(addresses, servers);
         let (counters, connected) = (Arc::default(), Arc::default());
         let Settings { access, node_name, times, limits, .. } = &settings;
@@ -51,14 +51,14 @@ impl Bench {
         // Servers may need a moment for new streams.
         let prepared = async {
             while let Err(error) = prepare(&client, &settings).await {
-                assert!(error.is_passing(), "{error}");
+                assert!(error.is_transient(), "{error}");
             }
         };
         tokio::time::timeout(PATIENCE, prepared).await.expect("setup succeeds");
         let inbox = client.new_inbox();
         let answers = client.subscribe(format!("{inbox}.*")).await.expect("a subscription");
         let store = Store::new(client.clone(), inbox, times, counters);
-        Bench { client, store, answers, last: 0 }
+        TestStore { client, store, answers, last: 0 }
     }
 
     fn begin(&mut self, operation: Operation) -> OperationId {
@@ -156,26 +156,29 @@ fn a_key_is_written_by_whoever_knows_what_it_has() {
     let Some(program) = program() else { return };
     let servers = Servers::start(&program, 3, &Config::default());
     run(async {
-        let mut bench = Bench::open(&servers.addresses(), &servers).await;
+        let mut test_store = TestStore::open(&servers.addresses(), &servers).await;
         let key = Key::Node(writer(1));
-        assert_eq!(bench.ask(Operation::Get(key)).await, Answer::Got(None));
-        let first = revision(&bench.ask(put(key, None, b"a")).await);
-        assert_eq!(bench.ask(put(key, None, b"b")).await, Answer::Conflict, "the key exists");
-        assert_eq!(bench.ask(Operation::Get(key)).await, Answer::Got(Some((first, b"a".to_vec()))));
-        let second = revision(&bench.ask(put(key, Some(first), b"c")).await);
-        assert_eq!(bench.ask(put(key, Some(first), b"d")).await, Answer::Conflict, "the key has another revision");
-        assert_eq!(bench.ask(Operation::Get(key)).await, Answer::Got(Some((second, b"c".to_vec()))));
+        assert_eq!(test_store.ask(Operation::Get(key)).await, Answer::Got(None));
+        let first = revision(&test_store.ask(put(key, None, b"a")).await);
+        assert_eq!(test_store.ask(put(key, None, b"b")).await, Answer::Conflict, "the key exists");
+        assert_eq!(test_store.ask(Operation::Get(key)).await, Answer::Got(Some((first, b"a".to_vec()))));
+        let second = revision(&test_store.ask(put(key, Some(first), b"c")).await);
+        assert_eq!(test_store.ask(put(key, Some(first), b"d")).await, Answer::Conflict, "the key has another revision");
+        assert_eq!(test_store.ask(Operation::Get(key)).await, Answer::Got(Some((second, b"c".to_vec()))));
 
         // Removed with a marker, as bucket tools do it.
         let mut headers = HeaderMap::new();
         headers.insert("KV-Operation", "DEL");
-        let removed = bench.client.request_with_headers(format!("$KV.{key}"), headers, Vec::new().into()).await;
+        let removed = test_store.client.request_with_headers(format!("$KV.{key}"), headers, Vec::new().into()).await;
         parse_written(&removed.expect("an answer").payload).expect("removed");
-        assert_eq!(bench.ask(Operation::Get(key)).await, Answer::Got(None));
-        assert_eq!(bench.ask(put(key, Some(second), b"e")).await, Answer::Conflict);
-        let third = revision(&bench.ask(put(key, None, b"f")).await);
-        assert_eq!(bench.ask(Operation::Get(key)).await, Answer::Got(Some((third, b"f".to_vec()))));
-        assert!(bench.store.is_idle() && bench.store.deadlines.is_empty(), "answered operations leave no deadline");
+        assert_eq!(test_store.ask(Operation::Get(key)).await, Answer::Got(None));
+        assert_eq!(test_store.ask(put(key, Some(second), b"e")).await, Answer::Conflict);
+        let third = revision(&test_store.ask(put(key, None, b"f")).await);
+        assert_eq!(test_store.ask(Operation::Get(key)).await, Answer::Got(Some((third, b"f".to_vec()))));
+        assert!(
+            test_store.store.is_idle() && test_store.store.deadlines.is_empty(),
+            "answered operations leave no deadline"
+        );
     });
 }
 
@@ -184,25 +187,25 @@ fn nothing_is_appended_twice_or_behind_a_fence() {
     let Some(program) = program() else { return };
     let servers = Servers::start(&program, 3, &Config::default());
     run(async {
-        let mut bench = Bench::open(&servers.addresses(), &servers).await;
-        assert_eq!(bench.ask(Operation::Last(subject(1))).await, Answer::Last(None));
-        let first = appended(&bench.ask(append(1, None, group(1))).await);
-        assert_eq!(bench.ask(append(1, None, group(1))).await, Answer::Conflict, "doubled");
+        let mut test_store = TestStore::open(&servers.addresses(), &servers).await;
+        assert_eq!(test_store.ask(Operation::Last(subject(1))).await, Answer::Last(None));
+        let first = appended(&test_store.ask(append(1, None, group(1))).await);
+        assert_eq!(test_store.ask(append(1, None, group(1))).await, Answer::Conflict, "doubled");
         // Writes of others to the same partition do not matter.
-        appended(&bench.ask(append(2, None, group(1))).await);
-        let second = appended(&bench.ask(append(1, Some(first), group(2))).await);
-        assert_eq!(bench.ask(append(1, Some(first), group(2))).await, Answer::Conflict, "doubled");
-        let last = appended(&bench.ask(append(1, Some(second), fence(2))).await);
-        assert_eq!(bench.ask(append(1, Some(second), group(3))).await, Answer::Conflict, "late");
-        assert_eq!(bench.ask(Operation::Last(subject(1))).await, Answer::Last(Some((last, fence(2)))));
+        appended(&test_store.ask(append(2, None, group(1))).await);
+        let second = appended(&test_store.ask(append(1, Some(first), group(2))).await);
+        assert_eq!(test_store.ask(append(1, Some(first), group(2))).await, Answer::Conflict, "doubled");
+        let last = appended(&test_store.ask(append(1, Some(second), fence(2))).await);
+        assert_eq!(test_store.ask(append(1, Some(second), group(3))).await, Answer::Conflict, "late");
+        assert_eq!(test_store.ask(Operation::Last(subject(1))).await, Answer::Last(Some((last, fence(2)))));
 
         // Of several concurrent writes with the same expectation, one succeeds, and the others are rejected, not unknown.
         let mut expected = None;
         for number in 1..=50 {
-            let all: Vec<_> = (0..8).map(|_| bench.begin(append(3, expected, group(number)))).collect();
+            let all: Vec<_> = (0..8).map(|_| test_store.begin(append(3, expected, group(number)))).collect();
             let mut answers = Vec::new();
             for _ in &all {
-                answers.push(bench.next().await.1);
+                answers.push(test_store.next().await.1);
             }
             let done: Vec<_> = answers.iter().filter(|answer| **answer != Answer::Conflict).collect();
             assert_eq!(done.len(), 1, "{answers:?}");
@@ -217,8 +220,8 @@ fn what_is_late_behind_a_paused_leader_is_refused() {
     let servers = Servers::start(&program, 3, &Config::default());
     run(async {
         let stream = layout::log_stream(subject(1).partition);
-        let mut first = Bench::open(&servers.addresses(), &servers).await;
-        let mut second = Bench::open(&servers.addresses(), &servers).await;
+        let mut first = TestStore::open(&servers.addresses(), &servers).await;
+        let mut second = TestStore::open(&servers.addresses(), &servers).await;
         let mut last = appended(&first.ask_on(append(1, None, group(1))).await);
         // Another server may have become the leader a moment before the pause.
         let paused = loop {
@@ -246,8 +249,8 @@ fn what_is_late_behind_a_paused_leader_is_refused() {
         servers.resume(paused);
         assert_eq!(first.ask_on(append(1, Some(last), group(2))).await, Answer::Conflict);
         // Whichever server leads now, nothing was appended after the fence.
-        for bench in [&mut first, &mut second] {
-            let Answer::Last(Some((sequence, found))) = bench.ask_on(Operation::Last(subject(1))).await else {
+        for test_store in [&mut first, &mut second] {
+            let Answer::Last(Some((sequence, found))) = test_store.ask_on(Operation::Last(subject(1))).await else {
                 panic!("the fence is gone")
             };
             assert_eq!((sequence, Group::decode(&found).expect("a group").body), (fenced, Body::Fence));
@@ -260,20 +263,20 @@ fn without_servers_fates_are_unknown_and_nothing_old_is_sent_later() {
     let Some(program) = program() else { return };
     let servers = Servers::start(&program, 3, &Config::default());
     run(async {
-        let mut bench = Bench::open(&servers.addresses(), &servers).await;
+        let mut test_store = TestStore::open(&servers.addresses(), &servers).await;
         let key = Key::Node(writer(1));
         (0..3).for_each(|at| servers.pause(at));
         let lost = async {
-            while bench.store.is_connected() {
+            while test_store.store.is_connected() {
                 tokio::task::yield_now().await
             }
         };
         tokio::time::timeout(PATIENCE, lost).await.expect("the silence is detected");
-        assert_eq!(bench.ask(put(key, None, b"old")).await, Answer::Unknown);
+        assert_eq!(test_store.ask(put(key, None, b"old")).await, Answer::Unknown);
         (0..3).for_each(|at| servers.resume(at));
         // If it had been sent, it would have arrived before this.
-        assert_eq!(bench.ask_on(Operation::Get(key)).await, Answer::Got(None));
-        revision(&bench.ask_on(put(key, None, b"new")).await);
+        assert_eq!(test_store.ask_on(Operation::Get(key)).await, Answer::Got(None));
+        revision(&test_store.ask_on(put(key, None, b"new")).await);
     });
 }
 
@@ -282,37 +285,37 @@ fn the_log_is_read_in_order_and_followed() {
     let Some(program) = program() else { return };
     let mut servers = Servers::start(&program, 3, &Config::default());
     run(async {
-        let mut bench = Bench::open(&servers.addresses(), &servers).await;
+        let mut test_store = TestStore::open(&servers.addresses(), &servers).await;
         let (partition, wait) = (subject(1).partition, Duration::from_secs(5));
-        assert_eq!(log::end(&bench.client, partition).await, Ok(1));
+        assert_eq!(log::end(&test_store.client, partition).await, Ok(1));
         let nothing = log::Groups { first: 1, groups: Vec::new() };
-        assert_eq!(log::read(&bench.client, partition, 1, 1000, wait).await, Ok(nothing));
+        assert_eq!(log::read(&test_store.client, partition, 1, 1000, wait).await, Ok(nothing));
 
-        let mut follower = log::Follower::new(bench.client.clone(), Arc::default(), partition);
+        let mut follower = log::Follower::new(test_store.client.clone(), Arc::default(), partition);
         let mut expected = None;
         for number in 1..=20 {
-            let sequence = appended(&bench.ask_on(append(1, expected, group(number))).await);
+            let sequence = appended(&test_store.ask_on(append(1, expected, group(number))).await);
             assert_eq!(sequence, Sequence(number));
             expected = Some(sequence);
             let groups = follower.next(number, 1 << 20).await;
             assert_eq!(groups, log::Groups { first: number, groups: vec![(number, group(number))] });
         }
-        assert_eq!(log::end(&bench.client, partition).await, Ok(21));
+        assert_eq!(log::end(&test_store.client, partition).await, Ok(21));
 
         let size = group(1).len();
-        let read = log::read(&bench.client, partition, 3, 3 * size, wait).await.expect("an answer");
+        let read = log::read(&test_store.client, partition, 3, 3 * size, wait).await.expect("an answer");
         assert_eq!(read.groups.iter().map(|(sequence, _)| *sequence).collect::<Vec<_>>(), [3, 4, 5]);
-        let one = log::read(&bench.client, partition, 7, 1, wait).await.expect("an answer");
+        let one = log::read(&test_store.client, partition, 7, 1, wait).await.expect("an answer");
         assert_eq!((one.first, one.groups.len()), (7, 1), "at least one");
         let again = follower.next(3, 3 * size).await;
         assert_eq!((again.first, again.groups.len()), (3, 3), "it reads from the requested sequence");
 
         // Expired groups are gone, and the first available one is named.
-        let purged = bench.client.request("$JS.API.STREAM.PURGE.TW_LOG_00", r#"{"seq":10}"#.into()).await;
+        let purged = test_store.client.request("$JS.API.STREAM.PURGE.TW_LOG_00", r#"{"seq":10}"#.into()).await;
         assert!(purged.expect("an answer").payload.windows(14).any(|text| text == b"\"success\":true"));
         let rest = async {
             loop {
-                let rest = log::read(&bench.client, partition, 3, 1 << 20, wait).await.expect("an answer");
+                let rest = log::read(&test_store.client, partition, 3, 1 << 20, wait).await.expect("an answer");
                 // A replica may keep it for a moment longer.
                 if rest.first != 3 {
                     return rest;
@@ -323,12 +326,12 @@ fn the_log_is_read_in_order_and_followed() {
         assert_eq!((rest.first, rest.groups.len()), (10, 1));
 
         // A reader survives a restart of all servers.
-        let follower = &mut log::Follower::new(bench.client.clone(), Arc::default(), partition);
+        let follower = &mut log::Follower::new(test_store.client.clone(), Arc::default(), partition);
         assert_eq!(follower.next(15, 1 << 20).await.groups.len(), 6);
         (0..3).for_each(|at| servers.kill(at));
         (0..3).for_each(|at| servers.restart(at));
         servers.wait_until_well();
-        appended(&bench.ask_on(append(1, expected, group(21))).await);
+        appended(&test_store.ask_on(append(1, expected, group(21))).await);
         let followed = async {
             loop {
                 let groups = follower.next(21, 1 << 20).await;
@@ -347,12 +350,12 @@ fn keys_go_by_themselves_or_are_removed_and_are_read_together() {
     let Some(program) = program() else { return };
     let servers = Servers::start(&program, 3, &Config::default());
     run(async {
-        let mut bench = Bench::open(&servers.addresses(), &servers).await;
-        let (client, wait) = (bench.client.clone(), Duration::from_secs(5));
+        let mut test_store = TestStore::open(&servers.addresses(), &servers).await;
+        let (client, wait) = (test_store.client.clone(), Duration::from_secs(5));
         let key = |number: u128| Key::Session(ClientKey(number));
         let mut revisions = Vec::new();
         for number in 0..20 {
-            revisions.push(revision(&bench.ask(put(key(number), None, b"value")).await));
+            revisions.push(revision(&test_store.ask(put(key(number), None, b"value")).await));
         }
         let names = |records: &[records::Record]| records.iter().map(|record| record.revision).collect::<Vec<_>>();
         let Page { records: all, is_end, .. } = records::scan(&client, Revision(0), 100, wait).await.expect("records");
@@ -365,12 +368,12 @@ fn keys_go_by_themselves_or_are_removed_and_are_read_together() {
         assert!(matches!(records::remove(&client, key(3), revisions[3]).await, Ok(records::WriteResult::At(_))));
         let written = records::put_for(&client, key(4), revisions[4], b"for a second".to_vec(), 1).await;
         let Ok(records::WriteResult::At(short)) = written else { panic!("not written: {written:?}") };
-        assert_eq!(bench.ask(Operation::Get(key(3))).await, Answer::Got(None));
-        let gone = async { while bench.ask(Operation::Get(key(4))).await != Answer::Got(None) {} };
+        assert_eq!(test_store.ask(Operation::Get(key(3))).await, Answer::Got(None));
+        let gone = async { while test_store.ask(Operation::Get(key(4))).await != Answer::Got(None) {} };
         tokio::time::timeout(PATIENCE, gone).await.expect("it expires");
         let late = put(key(4), Some(Revision(short)), b"late");
-        assert_eq!(bench.ask(late).await, Answer::Conflict, "a writer that has seen it learns that it is gone");
-        revision(&bench.ask(put(key(4), None, b"new")).await);
+        assert_eq!(test_store.ask(late).await, Answer::Conflict, "a writer that has seen it learns that it is gone");
+        revision(&test_store.ask(put(key(4), None, b"new")).await);
         let Page { records: left, is_end, .. } = records::scan(&client, Revision(0), 100, wait).await.expect("records");
         assert!(is_end && left.len() == 19, "{left:?}");
         // If all keys of a page were removed, the next page continues after it.
@@ -390,7 +393,7 @@ fn keys_go_by_themselves_or_are_removed_and_are_read_together() {
         assert_eq!(after, last);
 
         for number in 0..5 {
-            revision(&bench.ask(put(Key::Group(GroupKey(number)), None, b"group")).await);
+            revision(&test_store.ask(put(Key::Group(GroupKey(number)), None, b"group")).await);
         }
         let first = records::scan_groups(&client, Revision(0), 3, wait).await.expect("groups");
         assert!(first.records.len() == 3 && !first.is_end && first.records.iter().all(|record| record.age_ms < 60_000));
@@ -401,7 +404,7 @@ fn keys_go_by_themselves_or_are_removed_and_are_read_together() {
 
         let nodes: Vec<_> = [7, 8].into_iter().map(writer).collect();
         for node in &nodes {
-            revision(&bench.ask(put(Key::Node(*node), None, b"record")).await);
+            revision(&test_store.ask(put(Key::Node(*node), None, b"record")).await);
         }
         let found = records::nodes(&client).await.expect("records");
         assert_eq!(found.iter().map(|(node, ..)| *node).collect::<Vec<_>>(), nodes);
@@ -413,7 +416,7 @@ fn what_topics_retain_is_mirrored() {
     let Some(program) = program() else { return };
     let servers = Servers::start(&program, 3, &Config::default());
     run(async {
-        let client = Bench::open(&servers.addresses(), &servers).await.client;
+        let client = TestStore::open(&servers.addresses(), &servers).await.client;
         let mut mirror = retained::Mirror::new(client.clone(), Arc::default());
         let retain = async |subject: &str, expected, value: &[u8], for_s| match retained::retain(
             &client,
@@ -474,7 +477,7 @@ fn a_leader_that_has_lost_the_others_does_not_say_where_retained_messages_end() 
     let Some(program) = program() else { return };
     let servers = Servers::start(&program, 3, &Config::default());
     run(async {
-        let client = Bench::open(&servers.addresses(), &servers).await.client;
+        let client = TestStore::open(&servers.addresses(), &servers).await.client;
         let leader = loop {
             if let Some(leader) = servers.leader("TW_RETAINED") {
                 break leader;
@@ -483,7 +486,7 @@ fn a_leader_that_has_lost_the_others_does_not_say_where_retained_messages_end() 
         drop(client);
         let addresses = servers.addresses();
         let address = addresses.split(',').nth(leader).expect("an address of each");
-        let client = Bench::open(address, &servers).await.client;
+        let client = TestStore::open(address, &servers).await.client;
         let first = retained::end(&client).await.expect("a quorum");
         assert!(first < retained::end(&client).await.expect("a quorum"), "each mark is a new end");
         let others: Vec<_> = (0..3).filter(|at| *at != leader).collect();

@@ -22,7 +22,7 @@ fn read_log(settings: &Settings) -> (Seed, Vec<Vec<String>>) {
         let seed = loop {
             match prepare(&client, settings).await {
                 Ok(foundation) => break foundation.seed,
-                Err(error) => assert!(error.is_passing(), "{error}"),
+                Err(error) => assert!(error.is_transient(), "{error}"),
             }
         };
         let mut all = Vec::new();

@@ -7,7 +7,7 @@ use tautwire_cluster::names::{ClientKey, Incarnation};
 use tautwire_cluster::{Decision, Refusal, Start};
 use tautwire_nats::{
     Access, Address, Broker, Command, ConnectionStatus, Credentials, EndReason, Handle, Life, Limits, Settings,
-    Storage, Syncing, Times, Tls, connect, draw_incarnation,
+    Storage, Syncing, Times, Tls, connect, random_incarnation,
 };
 
 use crate::servers::{PATIENCE, Servers};
@@ -61,7 +61,7 @@ impl EventRecorder {
 }
 
 impl Broker for EventRecorder {
-    fn life_started(&self, _: &Handle) {}
+    fn node_started(&self, _: &Handle) {}
 
     fn decide(&self, decision: Decision) {
         self.note(BrokerEvent::Decision(decision));
@@ -89,7 +89,7 @@ impl Broker for EventRecorder {
         self.note(BrokerEvent::ConnectionStatus(condition.clone()));
     }
 
-    fn life_ended(&self, ended: &EndReason) {
+    fn node_ended(&self, ended: &EndReason) {
         self.note(BrokerEvent::EndReason(ended.clone()));
     }
 }
@@ -175,7 +175,7 @@ impl Node {
 
     /// Starts a node that may not serve yet.
     pub(crate) fn begin(settings: Settings, former: Option<Incarnation>) -> Node {
-        let me = draw_incarnation().expect("a number");
+        let me = random_incarnation().expect("a number");
         let told = Arc::new(EventRecorder::default());
         let life = Life::begin(settings, me, former, told.clone()).expect("a thread");
         Node { me, told, life }

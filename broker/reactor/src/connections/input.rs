@@ -139,13 +139,13 @@ impl Chunks {
     /// Keeps `range` of the chunk for later, and returns the chunk to the pool if possible.
     pub(crate) fn keep(&mut self, chunk: Chunk, range: Range<usize>) -> Option<PartialInput> {
         if range.is_empty() {
-            self.give_back(chunk);
+            self.recycle(chunk);
             return None;
         }
         let bytes = &chunk.bytes()[range.clone()];
         if range.len() <= HEADROOM_BYTES {
             let rest = PartialInput::Short(bytes.to_vec());
-            self.give_back(chunk);
+            self.recycle(chunk);
             return Some(rest);
         }
         let packet_len = FixedHeader::decode(bytes, &ANY_VERSION).map_or(range.len(), |header| header.total_len());
@@ -161,7 +161,7 @@ impl Chunks {
             });
         }
         let rest = PartialInput::from(bytes.to_vec());
-        self.give_back(chunk);
+        self.recycle(chunk);
         Some(rest)
     }
 
@@ -169,7 +169,7 @@ impl Chunks {
     pub(crate) fn release_partial(&mut self, rest: Option<PartialInput>) {
         if let Some(PartialInput::Pinned(chunk, _)) = rest {
             self.pinned -= 1;
-            self.give_back(chunk);
+            self.recycle(chunk);
         }
     }
 
@@ -186,7 +186,7 @@ impl Chunks {
         }
     }
 
-    fn give_back(&mut self, chunk: Chunk) {
+    fn recycle(&mut self, chunk: Chunk) {
         if self.free_chunks.len() < FREE_CHUNKS_MAX && chunk.bytes().len() == CHUNK_BYTES {
             self.free_chunks.push(chunk);
         }
@@ -207,7 +207,7 @@ impl Chunks {
                 let mut unregistered = self.take();
                 bytes_of(&mut unregistered)[..len].copy_from_slice(&chunk.bytes()[range]);
                 // The outputs that refer to it release it at the end of the turn.
-                self.give_back(chunk);
+                self.recycle(chunk);
                 (unregistered, 0..len)
             }
         }

@@ -27,7 +27,7 @@ use crate::clock::{Clock, Now};
 use crate::shard_channels::MigratingConnection;
 use handshakes::{HandshakeWait, Handshakes};
 use input::{Chunks, PartialInput};
-use quickack::{DelayedAckDetector, Quick};
+use quickack::{DelayedAckDetector, QuickAckQueue};
 use sockets::{LayerState, LifecycleStage, RemovedSocket, Sockets};
 
 pub(crate) use layers::Layers;
@@ -69,7 +69,7 @@ pub(crate) struct Connections {
     /// Connections that were read and are not registered yet.
     unregistered: Vec<ConnectionId>,
     handshakes: Handshakes,
-    quick_acks: Quick,
+    quick_acks: QuickAckQueue,
     is_stopping: bool,
     pub(crate) now_ms: u64,
     pub(crate) clock: Clock,
@@ -95,7 +95,7 @@ impl Connections {
             draining: VecDeque::new(),
             unregistered: Vec::new(),
             handshakes: Handshakes::new(tls_handshakes),
-            quick_acks: Quick::new(),
+            quick_acks: QuickAckQueue::new(),
             is_stopping: false,
             now_ms: 0,
             clock,
@@ -188,14 +188,15 @@ impl Connections {
         accepted: AcceptedConnection,
         rest: Option<PartialInput>,
     ) -> Option<ConnectionId> {
-        let AcceptedConnection { stream, origin, mut layers, ack_level, standing } = accepted;
+        let AcceptedConnection { stream, origin, mut layers, ack_level, auth_state } = accepted;
         if origin.is_closed() {
             shard.counters().listener_removed_disconnects.add(1);
             return None;
         }
         let now_ms = self.now_ms;
-        let is_shaking = layers.as_ref().is_some_and(|layers| layers.is_handshaking());
-        if is_shaking && !self.handshakes.has_room(self.sockets.handshaking()) && !self.close_idle_handshake(shard) {
+        let is_handshaking = layers.as_ref().is_some_and(|layers| layers.is_handshaking());
+        if is_handshaking && !self.handshakes.has_room(self.sockets.handshaking()) && !self.close_idle_handshake(shard)
+        {
             shard.counters().tls_handshakes_refused.add(1);
             let address = address_of(&origin);
             log::warn!(
@@ -213,8 +214,8 @@ impl Connections {
             return None;
         };
         shard.set_ack_level(id, ack_level);
-        if let Some(standing) = standing {
-            shard.adopt_auth_state(id, standing);
+        if let Some(auth_state) = auth_state {
+            shard.adopt_auth_state(id, auth_state);
         }
         let is_local = matches!(origin.peer(), Some(Peer::Local { .. }));
         shard.set_origin(id, origin);
@@ -224,7 +225,7 @@ impl Connections {
         }
         let ack_detector = if is_local { DelayedAckDetector::LOCAL } else { DelayedAckDetector::default() };
         self.sockets.insert(id, stream, rest, layers, ack_detector);
-        if is_shaking {
+        if is_handshaking {
             self.handshakes.begin(id, now_ms, |other| self.sockets.handshaking_layers(other).is_some());
         }
         Some(id)
@@ -288,14 +289,14 @@ impl Connections {
         let bytes = rest.as_ref().map(|rest| rest.bytes().to_vec()).unwrap_or_default();
         self.chunks.release_partial(rest);
         let ack_level = shard.ack_level(id);
-        let standing = shard.release_auth_state(id);
+        let auth_state = shard.release_auth_state(id);
         let origin = shard.origin(id);
         shard.connection_closed(id);
         if watched && let Err(error) = self.registry.deregister(&mut stream) {
             log::error!("cannot migrate a connection to another thread: {error}");
             return None;
         }
-        let accepted = AcceptedConnection { stream, origin: origin?, layers, ack_level, standing };
+        let accepted = AcceptedConnection { stream, origin: origin?, layers, ack_level, auth_state };
         Some(MigratingConnection { accepted, bytes })
     }
 

@@ -166,7 +166,7 @@ impl Connections {
 }
 
 /// Connections read in this turn whose clients wait for acknowledgements.
-pub(crate) type Quick = Vec<ConnectionId>;
+pub(crate) type QuickAckQueue = Vec<ConnectionId>;
 
 #[cfg(target_os = "linux")]
 fn acknowledge(stream: &TcpStream) -> bool {
@@ -185,7 +185,7 @@ mod tests {
     use super::*;
 
     /// Returns whether the client gets quick acknowledgements, after its first bytes and after each of these gaps.
-    fn hurried_after(ack_detector: &mut DelayedAckDetector, gaps_ms: &[u64], counters: &Counters) -> Vec<bool> {
+    fn quick_acks_after(ack_detector: &mut DelayedAckDetector, gaps_ms: &[u64], counters: &Counters) -> Vec<bool> {
         let mut now_ms = 1_000_000;
         let mut found = vec![ack_detector.on_read(now_ms, counters)];
         for gap_ms in gaps_ms {
@@ -196,20 +196,20 @@ mod tests {
     }
 
     fn after(mut ack_detector: DelayedAckDetector, gaps_ms: &[u64]) -> Vec<bool> {
-        hurried_after(&mut ack_detector, gaps_ms, &Counters::default())
+        quick_acks_after(&mut ack_detector, gaps_ms, &Counters::default())
     }
 
     fn quick_acks() -> DelayedAckDetector {
         let mut ack_detector = DelayedAckDetector::default();
-        hurried_after(&mut ack_detector, &[42; DELAYED_GAPS_MIN as usize], &Counters::default());
+        quick_acks_after(&mut ack_detector, &[42; DELAYED_GAPS_MIN as usize], &Counters::default());
         assert_eq!(ack_detector.ack_mode(), AckMode::Quick { ineffective: 0 });
         ack_detector.on_write();
         ack_detector
     }
 
-    fn left_alone() -> DelayedAckDetector {
+    fn normal_mode() -> DelayedAckDetector {
         let mut ack_detector = quick_acks();
-        hurried_after(&mut ack_detector, &[42; INEFFECTIVE_MAX as usize], &Counters::default());
+        quick_acks_after(&mut ack_detector, &[42; INEFFECTIVE_MAX as usize], &Counters::default());
         assert_eq!(ack_detector.ack_mode(), AckMode::Normal { delayed_gaps: 0 });
         ack_detector.on_write();
         ack_detector
@@ -252,23 +252,23 @@ mod tests {
     #[test]
     fn a_client_with_a_pace_of_its_own_is_left_alone() {
         let (mut ack_detector, counters) = (quick_acks(), Counters::default());
-        let found = hurried_after(&mut ack_detector, &[40, 40, 40, 40, 40], &counters);
+        let found = quick_acks_after(&mut ack_detector, &[40, 40, 40, 40, 40], &counters);
         assert_eq!(found, [true, true, true, true, false, false]);
         assert_eq!(counters.quickacks_given_up.get(), 1);
     }
 
     #[test]
     fn it_is_tried_again_once_in_a_while() {
-        let (mut ack_detector, counters) = (left_alone(), Counters::default());
-        let found = hurried_after(&mut ack_detector, &[40; 10 * (DELAYED_GAPS_RETRY as usize + 1)], &counters);
+        let (mut ack_detector, counters) = (normal_mode(), Counters::default());
+        let found = quick_acks_after(&mut ack_detector, &[40; 10 * (DELAYED_GAPS_RETRY as usize + 1)], &counters);
         assert_eq!(found.iter().filter(|is_hurried| **is_hurried).count(), 10);
         assert_eq!(counters.quickacks_given_up.get(), 10);
     }
 
     #[test]
     fn one_that_has_come_to_wait_is_hurried_again() {
-        let mut ack_detector = left_alone();
-        hurried_after(&mut ack_detector, &[43; DELAYED_GAPS_RETRY as usize], &Counters::default());
+        let mut ack_detector = normal_mode();
+        quick_acks_after(&mut ack_detector, &[43; DELAYED_GAPS_RETRY as usize], &Counters::default());
         ack_detector.on_write();
         assert!(!after(ack_detector, &[0; 100]).contains(&false));
     }

@@ -156,17 +156,14 @@ impl Connections {
         let certificate = tls.client_certificate().map(|der| Certificate::Der(der.into()));
         shard.update_origin(id, |origin| {
             let shown = if certificate.is_some() { "with" } else { "without" };
-            log::debug!(
-                "listener {}: TLS handshake completed {shown} a client certificate",
-                origin.listener()
-            );
+            log::debug!("listener {}: TLS handshake completed {shown} a client certificate", origin.listener());
             origin.set_encrypted(certificate);
         });
     }
 
     /// Handles transport events once all MQTT before them was processed.
     fn settle_transport<J: Journal>(&mut self, shard: &mut Shard<J>, id: ConnectionId) {
-        let is_shaking = self.sockets.get(id).is_some_and(|socket| socket.layer_state == LayerState::Handshaking);
+        let is_handshaking = self.sockets.get(id).is_some_and(|socket| socket.layer_state == LayerState::Handshaking);
         let Some(mut transport) = self.sockets.transport(id) else { return };
         if transport.has_transport_bytes(usize::MAX) {
             self.replying.push(id);
@@ -183,7 +180,7 @@ impl Connections {
             None => {}
             Some(EndReason::Tls(failure)) => {
                 let counters = shard.counters();
-                if is_shaking {
+                if is_handshaking {
                     counters.tls_handshakes_failed.add(1);
                     log::info!(listener = listener, address = &*address; "refused connection: the TLS handshake failed: {failure}");
                 } else {

@@ -93,7 +93,7 @@ pub(crate) struct Sockets {
     layers: Vec<Option<Box<Layers>>>,
     scratch: Scratch,
     /// The number of sockets in [`LayerState::Handshaking`], or on the way to it.
-    shaking: usize,
+    handshake_count: usize,
 }
 
 /// A socket that was removed from the table.
@@ -111,7 +111,7 @@ impl Sockets {
             sockets: Vec::with_capacity(reserved_slots::<Option<Socket>>()),
             layers: Vec::new(),
             scratch: Scratch::default(),
-            shaking: 0,
+            handshake_count: 0,
         }
     }
 
@@ -136,7 +136,7 @@ impl Sockets {
             self.sockets.resize_with(place + 1, || None);
         }
         let layer_state = LayerState::of(layers.as_deref());
-        self.shaking += usize::from(layers.as_ref().is_some_and(|layers| layers.is_handshaking()));
+        self.handshake_count += usize::from(layers.as_ref().is_some_and(|layers| layers.is_handshaking()));
         if layer_state != LayerState::Nothing {
             if self.layers.len() <= place {
                 self.layers.resize_with(place + 1, || None);
@@ -179,9 +179,9 @@ impl Sockets {
         let mut layers = if layer_state == LayerState::Nothing { None } else { self.layers.get_mut(place)?.take() };
         layers.iter_mut().for_each(|layers| layers.leave());
         // A handshake that has just ended may still be counted.
-        let shakes =
+        let was_handshaking =
             layers.as_ref().is_some_and(|layers| layer_state == LayerState::ProxyHeader && layers.is_handshaking());
-        self.shaking -= usize::from(layer_state == LayerState::Handshaking || shakes);
+        self.handshake_count -= usize::from(layer_state == LayerState::Handshaking || was_handshaking);
         Some(RemovedSocket {
             stream: socket.stream,
             watched: socket.watched,
@@ -204,7 +204,7 @@ impl Sockets {
 
     /// Returns the number of sockets in a TLS handshake, or on the way to it.
     pub(crate) fn handshaking(&self) -> usize {
-        self.shaking
+        self.handshake_count
     }
 
     /// Returns the layers of a socket whose TLS handshake is in progress or will be.
@@ -219,10 +219,13 @@ impl Sockets {
 
     /// Returns the layers of a socket whose TLS handshake has finished, once.
     pub(crate) fn take_finished_handshake(&mut self, id: ConnectionId) -> Option<&Layers> {
-        let is_shaking = self.get(id)?.layer_state == LayerState::Handshaking;
-        let layers =
-            self.layers.get(id.index as usize)?.as_deref().filter(|layers| is_shaking && !layers.is_handshaking())?;
-        self.shaking -= 1;
+        let is_handshaking = self.get(id)?.layer_state == LayerState::Handshaking;
+        let layers = self
+            .layers
+            .get(id.index as usize)?
+            .as_deref()
+            .filter(|layers| is_handshaking && !layers.is_handshaking())?;
+        self.handshake_count -= 1;
         let socket = self.sockets.get_mut(id.index as usize)?.as_mut()?;
         socket.layer_state = LayerState::Layers;
         Some(layers)

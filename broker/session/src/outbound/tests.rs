@@ -195,7 +195,11 @@ fn a_queue_is_made_cold_in_order_and_sent_as_it_was() {
     while let Some((number, message)) = out.next_to_spill(3, 100, &mut steps) {
         found.push((number, message.clone()));
     }
-    assert_eq!(found.iter().map(|(number, _)| *number).collect::<Vec<_>>(), [3, 4, 5, 6, 7], "the first three stay in memory");
+    assert_eq!(
+        found.iter().map(|(number, _)| *number).collect::<Vec<_>>(),
+        [3, 4, 5, 6, 7],
+        "the first three stay in memory"
+    );
     assert!(out.has_more_to_spill(3));
     for (number, message) in &found {
         assert!(out.spill(*number, &Spilled::new(message, SpillSlot(*number as u32), &account)));
