@@ -86,11 +86,11 @@ impl GarbageCollector {
         dead.keys().for_each(|node| {
             self.since_ms.entry(*node).or_insert(cx.now_ms);
         });
-        let is_patrol = self.next_collection_at_ms <= cx.now_ms;
-        if dead.is_empty() && !is_patrol {
+        let is_periodic = self.next_collection_at_ms <= cx.now_ms;
+        if dead.is_empty() && !is_periodic {
             return;
         }
-        if is_patrol {
+        if is_periodic {
             self.next_collection_at_ms = cx.now_ms + cx.settings.collection_interval_ms;
             // Finds nodes whose changes were not reported.
             cx.out.ask(Purpose::Nodes, Operation::Nodes);
@@ -193,7 +193,7 @@ fn check_record(
             None => CollectionResult::Nothing,
         };
     }
-    if owner == cx.me || cx.nodes.is_gone(owner) {
+    if owner == cx.me || cx.nodes.is_deleted(owner) {
         // A claim that came too late.
         return sessions.collect_garbage(scanned, record, None, cx);
     }

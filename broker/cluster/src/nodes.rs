@@ -25,8 +25,8 @@ pub(crate) struct Nodes {
     /// Incarnations with a record that this broker cannot read.
     unreadable: BTreeMap<Incarnation, Revision>,
     /// Incarnations without a record, in order of discovery. An incarnation whose record was deleted never returns.
-    gone: BTreeSet<Incarnation>,
-    gone_order: VecDeque<Incarnation>,
+    deleted: BTreeSet<Incarnation>,
+    deletion_order: VecDeque<Incarnation>,
     /// Messages of dead nodes that are in the log and may not be retained, with the removal and the attempt that found them.
     repairs: Vec<(Incarnation, u64, RetainedRecord)>,
 }
@@ -120,8 +120,8 @@ impl Nodes {
             seen: BTreeMap::new(),
             removals: BTreeMap::new(),
             unreadable: BTreeMap::new(),
-            gone: BTreeSet::new(),
-            gone_order: VecDeque::new(),
+            deleted: BTreeSet::new(),
+            deletion_order: VecDeque::new(),
             repairs: Vec::new(),
         }
     }
@@ -136,35 +136,35 @@ impl Nodes {
 
     /// Whether nothing of a node is in flight any more: it is removed, or was removed and forgotten.
     pub(crate) fn is_over(&self, node: Incarnation) -> bool {
-        self.ends(node).is_some() || self.is_gone(node)
+        self.ends(node).is_some() || self.is_deleted(node)
     }
 
     /// Whether a node is being removed.
-    pub(crate) fn is_dying(&self, node: Incarnation) -> bool {
+    pub(crate) fn is_removing(&self, node: Incarnation) -> bool {
         self.seen.get(&node).is_some_and(|seen| matches!(seen.record.state, NodeState::Removing { .. }))
     }
 
     /// Whether this incarnation had a record, which was deleted.
-    pub(crate) fn is_gone(&self, node: Incarnation) -> bool {
-        self.gone.contains(&node)
+    pub(crate) fn is_deleted(&self, node: Incarnation) -> bool {
+        self.deleted.contains(&node)
     }
 
     /// Whether anything is known about this incarnation.
     pub(crate) fn is_known(&self, node: Incarnation) -> bool {
-        self.seen.contains_key(&node) || self.gone.contains(&node)
+        self.seen.contains_key(&node) || self.deleted.contains(&node)
     }
 
     /// Returns removed incarnations that sessions may still name, with the revisions of their records.
     pub(crate) fn removed(&self) -> impl Iterator<Item = (Incarnation, Revision)> {
-        let is_buried = |seen: &ObservedRecord| matches!(seen.record.state, NodeState::Removed { .. });
-        self.seen.iter().filter(move |(_, seen)| is_buried(seen)).map(|(node, seen)| (*node, seen.revision))
+        let is_removed = |seen: &ObservedRecord| matches!(seen.record.state, NodeState::Removed { .. });
+        self.seen.iter().filter(move |(_, seen)| is_removed(seen)).map(|(node, seen)| (*node, seen.revision))
     }
 
     /// Returns the other live nodes, as far as known, with their load and their Server Reference.
     pub(crate) fn living(&self, now_ms: u64, settings: &Settings) -> impl Iterator<Item = (Incarnation, Load, &str)> {
-        let patience_ms = settings.lease_ms;
+        let timeout_ms = settings.lease_ms;
         self.seen.iter().filter_map(move |(node, seen)| match &seen.record.state {
-            NodeState::Alive { load, .. } if *node != self.me && now_ms < seen.since_ms + patience_ms => {
+            NodeState::Alive { load, .. } if *node != self.me && now_ms < seen.since_ms + timeout_ms => {
                 Some((*node, *load, seen.record.reference.as_str()))
             }
             _ => None,
@@ -208,13 +208,13 @@ impl Nodes {
         self.seen.remove(&node);
         self.removals.remove(&node);
         self.unreadable.remove(&node);
-        if self.gone.insert(node) {
-            self.gone_order.push_back(node);
+        if self.deleted.insert(node) {
+            self.deletion_order.push_back(node);
         }
-        if self.gone_order.len() > GONE_MAX
-            && let Some(oldest) = self.gone_order.pop_front()
+        if self.deletion_order.len() > GONE_MAX
+            && let Some(oldest) = self.deletion_order.pop_front()
         {
-            self.gone.remove(&oldest);
+            self.deleted.remove(&oldest);
         }
     }
 
@@ -259,8 +259,8 @@ impl Nodes {
     pub(crate) fn observe(&mut self, now_ms: u64, node: Incarnation, revision: Revision, record: NodeRecord) {
         // The record is older than its deletion. The first heartbeat may have come after that, or the mark of a node that had missed the
         // record: then the incarnation is removed again.
-        let is_buried = matches!(record.state, NodeState::Removed { .. });
-        if self.gone.contains(&node) && is_buried && !self.seen.contains_key(&node) {
+        let is_removed = matches!(record.state, NodeState::Removed { .. });
+        if self.deleted.contains(&node) && is_removed && !self.seen.contains_key(&node) {
             return;
         }
         if self.unreadable.get(&node).is_some_and(|unreadable| revision <= *unreadable) {
@@ -306,13 +306,13 @@ impl Nodes {
 
     /// Starts to remove nodes whose record has not changed for too long.
     pub(crate) fn advance(&mut self, now_ms: u64, settings: &Settings, out: &mut Outbox) {
-        let patience_ms =
+        let timeout_ms =
             if is(Mutant::BuriesEarly) { settings.heartbeat_ms } else { settings.lease_ms + settings.margin_ms };
         let me = self.me;
         let is_due = |node: Incarnation, seen: &ObservedRecord| match &seen.record.state {
-            NodeState::Alive { .. } => node != me && seen.since_ms + patience_ms <= now_ms,
+            NodeState::Alive { .. } => node != me && seen.since_ms + timeout_ms <= now_ms,
             // A removal that this node began and lost track of is resumed at once.
-            NodeState::Removing { by, .. } => *by == me || seen.since_ms + patience_ms <= now_ms,
+            NodeState::Removing { by, .. } => *by == me || seen.since_ms + timeout_ms <= now_ms,
             NodeState::Removed { .. } => false,
         };
         let due: Vec<_> = self
@@ -395,7 +395,7 @@ impl Nodes {
     fn check_record(&mut self, now_ms: u64, node: Incarnation, found: Option<&(Revision, Vec<u8>)>, out: &mut Outbox) {
         let Some(mut removal) = self.removals.remove(&node) else { return };
         let Some((revision, value)) = found else {
-            let was_over = self.ends(node).is_some() || self.is_gone(node);
+            let was_over = self.ends(node).is_some() || self.is_deleted(node);
             if was_over || is(Mutant::BelievesMissing) {
                 return self.forget(node);
             }

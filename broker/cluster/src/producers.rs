@@ -198,11 +198,11 @@ impl PartitionProducers {
         &mut self,
         now_ms: u64,
         settings: &Settings,
-        can_be_told: impl Fn(&MessageOrigin) -> bool,
+        can_notify: impl Fn(&MessageOrigin) -> bool,
     ) -> Vec<WithdrawnMessage> {
-        let mut withdrawn = self.withdraw_overdue(now_ms, settings, can_be_told);
+        let mut withdrawn = self.withdraw_overdue(now_ms, settings, can_notify);
         if !is(Mutant::RefusesOne) && !withdrawn.is_empty() {
-            let behind = self.withdraw_behind(&withdrawn);
+            let behind = self.withdraw_following(&withdrawn);
             withdrawn.extend(behind);
         }
         withdrawn
@@ -212,7 +212,7 @@ impl PartitionProducers {
         &mut self,
         now_ms: u64,
         settings: &Settings,
-        can_be_told: impl Fn(&MessageOrigin) -> bool,
+        can_notify: impl Fn(&MessageOrigin) -> bool,
     ) -> Vec<WithdrawnMessage> {
         let mut withdrawn = Vec::new();
         for producer in self.producers.iter_mut().filter(|producer| producer.in_flight.is_some()) {
@@ -220,7 +220,7 @@ impl PartitionProducers {
             while let Some((ordinal, entry)) = producer.waiting.get(at)
                 && entry.since_ms + settings.publish_timeout_ms <= now_ms
             {
-                if !can_be_told(&entry.origin) {
+                if !can_notify(&entry.origin) {
                     at += 1;
                     continue;
                 }
@@ -240,7 +240,7 @@ impl PartitionProducers {
 
     /// Withdraws later messages of the same clients. In the log, they would precede those messages when these are sent again
     /// [MQTT-4.6.0-6].
-    fn withdraw_behind(&mut self, refused: &[WithdrawnMessage]) -> Vec<WithdrawnMessage> {
+    fn withdraw_following(&mut self, refused: &[WithdrawnMessage]) -> Vec<WithdrawnMessage> {
         let mut firsts: BTreeMap<(ClientKey, u64), u64> = BTreeMap::new();
         for WithdrawnMessage { origin, .. } in refused {
             if let MessageSource::Message { ticket, .. } = origin.what {
@@ -248,13 +248,13 @@ impl PartitionProducers {
                 *first = ticket.min(*first);
             }
         }
-        let is_behind = |origin: &MessageOrigin| match origin.what {
+        let is_following = |origin: &MessageOrigin| match origin.what {
             MessageSource::Message { ticket, .. } => {
                 firsts.get(&(origin.client, origin.claim)).is_some_and(|first| *first < ticket)
             }
             MessageSource::Will(_) | MessageSource::OperatorPublish { .. } => false,
         };
-        self.producers.iter_mut().flat_map(|producer| producer.withdraw_behind(is_behind)).collect()
+        self.producers.iter_mut().flat_map(|producer| producer.withdraw_following(is_following)).collect()
     }
 
     /// Withdraws a QoS 2 message whose intent was just recorded. Call [`forget`](Self::forget) as for others.
@@ -359,7 +359,7 @@ impl PartitionProducer {
         self.waiting.push_back((ordinal, entry));
     }
 
-    fn withdraw_behind(&mut self, is_behind: impl Fn(&MessageOrigin) -> bool) -> Vec<WithdrawnMessage> {
+    fn withdraw_following(&mut self, is_following: impl Fn(&MessageOrigin) -> bool) -> Vec<WithdrawnMessage> {
         let partition = self.subject.partition;
         let mut withdrawn = Vec::new();
         let mut withdraw = |ordinal: Option<u64>, entry: &Entry| {
@@ -368,16 +368,16 @@ impl PartitionProducer {
             self.withdrawn.extend(ordinal);
         };
         self.waiting.retain(|(ordinal, entry)| {
-            let stays = !is_behind(&entry.origin);
-            if !stays {
+            let is_kept = !is_following(&entry.origin);
+            if !is_kept {
                 withdraw(*ordinal, entry);
                 self.waiting_bytes -= entry.message.len();
             }
-            stays
+            is_kept
         });
         for (ordinal, intended) in &mut self.intents {
             if let IntentState::Ready(entry) = intended
-                && is_behind(&entry.origin)
+                && is_following(&entry.origin)
             {
                 withdraw(Some(*ordinal), entry);
                 *intended = IntentState::Dropped;

@@ -12,9 +12,9 @@ const DEDUP_MIN: usize = 1 << 12;
 #[derive(Debug, Default)]
 pub(crate) struct LastChanges {
     hashers: [RandomState; 2],
-    /// Sorted up to `settled`, with one change per topic.
+    /// Sorted up to `sorted_len`, with one change per topic.
     changes: Vec<Change>,
-    settled: usize,
+    sorted_len: usize,
     last_sequence: u64,
 }
 
@@ -29,7 +29,7 @@ struct Change {
 impl LastChanges {
     /// Adds a change of the topic.
     pub(crate) fn add(&mut self, topic: &str, sequence: u64) {
-        if self.changes.len() >= DEDUP_MIN.max(2 * self.settled) {
+        if self.changes.len() >= DEDUP_MIN.max(2 * self.sorted_len) {
             self.dedup();
         }
         self.last_sequence = self.last_sequence.max(sequence);
@@ -43,7 +43,7 @@ impl LastChanges {
             self.changes.sort_unstable_by_key(|change| (change.topic, change.sequence));
         }
         self.changes.dedup_by_key(|change| change.topic);
-        self.settled = self.changes.len();
+        self.sorted_len = self.changes.len();
     }
 
     /// Returns the bytes of memory that the changes take.

@@ -156,12 +156,12 @@ pub fn read_consistently<D: Disk, T>(disk: &D, mut read: impl FnMut() -> Result<
 /// # Errors
 /// [`LogError::Locked`] if another process holds it, and disk errors.
 pub fn lock_directory<D: Disk>(disk: &D) -> Result<D::Lock, LogError> {
-    let begun = Instant::now();
+    let started = Instant::now();
     loop {
         match disk.lock(LOCK_NAME) {
             Ok(lock) => return Ok(lock),
             Err(error) if error.kind != ErrorKind::WouldBlock => return Err(LogError::Disk(error)),
-            Err(_) if begun.elapsed() >= LOCK_TIMEOUT => return Err(LogError::Locked),
+            Err(_) if started.elapsed() >= LOCK_TIMEOUT => return Err(LogError::Locked),
             // Another process may hold it only for a moment, to check whether the directory is in use.
             Err(_) => thread::sleep(LOCK_RETRY_INTERVAL),
         }

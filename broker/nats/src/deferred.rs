@@ -14,7 +14,7 @@ use crate::command::Command;
 pub(crate) struct DeferredCommands {
     clients: HashMap<ClientKey, VecDeque<Command>>,
     /// Clients whose first command waits for a partition, in order of arrival.
-    lines: [VecDeque<ClientKey>; PARTITIONS as usize],
+    queues: [VecDeque<ClientKey>; PARTITIONS as usize],
     bytes: usize,
 }
 
@@ -45,13 +45,13 @@ impl DeferredCommands {
     pub(crate) fn defer(&mut self, client: ClientKey, partition: Partition, command: Command, was_first: bool) {
         self.bytes += command.bytes();
         self.clients.entry(client).or_default().push_front(command);
-        let line = &mut self.lines[partition.index()];
-        if was_first { line.push_front(client) } else { line.push_back(client) }
+        let queue = &mut self.queues[partition.index()];
+        if was_first { queue.push_front(client) } else { queue.push_back(client) }
     }
 
     /// Removes the client at the front of a queue, with all its commands. The caller defers those that it cannot execute.
     pub(crate) fn next(&mut self, partition: Partition) -> Option<(ClientKey, VecDeque<Command>)> {
-        let client = self.lines[partition.index()].pop_front()?;
+        let client = self.queues[partition.index()].pop_front()?;
         let commands = self.clients.remove(&client).unwrap_or_default();
         self.bytes -= commands.iter().map(Command::bytes).sum::<usize>();
         Some((client, commands))

@@ -296,12 +296,12 @@ mod tests {
             assert_eq!(accept_rate.check_address(from(4 * TRACKED_ADDRESSES_MAX + number), 2_000), Ok(false));
         }
         // An address that has used up its rate stays tracked while others connect once.
-        let greedy = ip("203.0.113.1");
-        while accept_rate.check_address(greedy, 10_000).is_ok() {}
+        let busy = ip("203.0.113.1");
+        while accept_rate.check_address(busy, 10_000).is_ok() {}
         for number in 0..TRACKED_ADDRESSES_MAX {
             let _ = accept_rate.check_address(from(number), 10_000);
         }
-        assert_eq!(accept_rate.check_address(greedy, 10_000), Err(AcceptLimitExceeded::RatePerAddress));
+        assert_eq!(accept_rate.check_address(busy, 10_000), Err(AcceptLimitExceeded::RatePerAddress));
     }
 
     #[test]

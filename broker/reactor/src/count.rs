@@ -12,7 +12,7 @@ mod tests {
 
     #[test]
     fn a_count_agrees_with_what_is_counted() {
-        let told = [0_usize, 1, 2].map(|count| counted(count, "session"));
-        assert_eq!(told, ["0 sessions", "1 session", "2 sessions"]);
+        let texts = [0_usize, 1, 2].map(|count| counted(count, "session"));
+        assert_eq!(texts, ["0 sessions", "1 session", "2 sessions"]);
     }
 }

@@ -349,13 +349,13 @@ impl Commands {
     pub(crate) fn take_events(&self) -> Vec<ClusterEvent> {
         let mut queue = self.0.queue();
         let mut left = EVENTS_PER_TURN_MAX;
-        let fits = |told: &&QueuedEvent| {
+        let fits = |event: &&QueuedEvent| {
             let is_room = left > 0;
-            left = left.saturating_sub(told.changes);
+            left = left.saturating_sub(event.changes);
             is_room
         };
         let count = queue.events.iter().take_while(fits).count();
-        let taken: Vec<_> = queue.events.drain(..count).map(|told| told.event).collect();
+        let taken: Vec<_> = queue.events.drain(..count).map(|event| event.event).collect();
         queue.qos0_bytes -= taken.iter().map(qos0_bytes).sum::<usize>();
         self.0.update_has_commands(&queue);
         taken

@@ -210,7 +210,7 @@ impl<T> Receiver<T> {
     }
 }
 
-fn wake<T>(capacity: usize) -> (Option<Sender<T>>, Option<Receiver<T>>) {
+fn waking_ring<T>(capacity: usize) -> (Option<Sender<T>>, Option<Receiver<T>>) {
     let (producer, consumer) = RingBuffer::new(capacity);
     let is_waiting = Arc::<AtomicBool>::default();
     (
@@ -228,8 +228,8 @@ struct ShardChannel {
 /// Connects all threads, with rings for this many batches.
 pub(crate) fn connect(wakers: &[Arc<Waker>], batches: usize) -> Vec<ShardChannels> {
     let count = wakers.len();
-    let way = |_| ShardChannel { batches: wake(batches), migrations: wake(MIGRATIONS_MAX) };
-    let mut shard_channels: Vec<Vec<ShardChannel>> = (0..count).map(|_| (0..count).map(way).collect()).collect();
+    let channel = |_| ShardChannel { batches: waking_ring(batches), migrations: waking_ring(MIGRATIONS_MAX) };
+    let mut shard_channels: Vec<Vec<ShardChannel>> = (0..count).map(|_| (0..count).map(channel).collect()).collect();
     let mut peer = |own: usize, other: usize| {
         Some(Peer {
             batches_out: shard_channels[own][other].batches.0.take()?,

@@ -31,7 +31,7 @@ struct Follower {
     next: Option<Sequence>,
     step: Step,
     /// The position up to which each shard has processed the groups.
-    taken: Vec<Sequence>,
+    processed: Vec<Sequence>,
     /// The ends of spans that not all shards have processed, with their sizes.
     in_flight: VecDeque<(Sequence, usize)>,
     in_flight_bytes: usize,
@@ -57,7 +57,7 @@ impl LogReader {
             partition,
             next: None,
             step: Step::Idle { until_ms: 0 },
-            taken: vec![Sequence(0); settings.shards.max(1)],
+            processed: vec![Sequence(0); settings.shards.max(1)],
             in_flight: VecDeque::new(),
             in_flight_bytes: 0,
         };
@@ -115,13 +115,13 @@ impl LogReader {
                 let arrived = follower.arrive(*first, groups, gaps, reads, counters, settings, out);
                 if !arrived && is_late {
                     counters.gaps += 1;
-                    return follower.read_again(settings, out);
+                    return follower.read_gap(settings, out);
                 }
-                follower.rest(now_ms);
+                follower.wait_until(now_ms);
             }
             (Step::Reading(op), Answer::Groups { first, groups }) if op == id => {
                 let arrived = follower.arrive(*first, groups, Gaps::Lost, reads, counters, settings, out);
-                follower.rest(now_ms + if arrived { 0 } else { settings.retry_ms });
+                follower.wait_until(now_ms + if arrived { 0 } else { settings.retry_ms });
             }
             (Step::LocatingEnd(op) | Step::Tailing(op) | Step::Reading(op), _) if op == id => {
                 follower.step = Step::Idle { until_ms: now_ms + settings.retry_ms };
@@ -151,10 +151,10 @@ impl LogReader {
         out: &mut Outbox,
     ) {
         let follower = &mut self.followers[partition.index()];
-        if let Some(taken) = follower.taken.get_mut(shard) {
-            *taken = until.max(*taken);
+        if let Some(processed) = follower.processed.get_mut(shard) {
+            *processed = until.max(*processed);
         }
-        let all = follower.taken.iter().min().copied().unwrap_or(until);
+        let all = follower.processed.iter().min().copied().unwrap_or(until);
         while let Some((_, bytes)) = pop_front_if(&mut follower.in_flight, |(until, _)| *until <= all) {
             follower.in_flight_bytes -= bytes;
         }
@@ -179,7 +179,7 @@ impl LogReader {
 }
 
 impl Follower {
-    fn rest(&mut self, until_ms: u64) {
+    fn wait_until(&mut self, until_ms: u64) {
         if !matches!(self.step, Step::Stopped) {
             self.step = Step::Idle { until_ms };
         }
@@ -204,7 +204,7 @@ impl Follower {
         };
     }
 
-    fn read_again(&mut self, settings: &Settings, out: &mut Outbox) {
+    fn read_gap(&mut self, settings: &Settings, out: &mut Outbox) {
         let Some(from) = self.next else { return };
         let (partition, max_bytes) = (self.partition, settings.read_max_bytes);
         self.step = Step::Reading(out.ask(Purpose::Log(partition), Operation::Read { partition, from, max_bytes }));

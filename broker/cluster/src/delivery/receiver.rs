@@ -153,7 +153,7 @@ impl DetachedCursor {
     }
 
     /// Returns the next position to read.
-    pub(super) fn wanted(&self) -> Place {
+    pub(super) fn next_to_read(&self) -> Place {
         self.again.first().copied().unwrap_or(self.next)
     }
 

@@ -379,8 +379,8 @@ impl Receivers {
         let first = Place { sequence: span.from, index: 0 };
         let inside: Vec<_> = state.behind.range((first, 0)..(span.end(), 0)).copied().collect();
         let (mut walk_members, mut again) = (std::mem::take(&mut state.carried_over), BTreeMap::<_, Vec<_>>::new());
-        for (wanted, slot) in inside {
-            state.behind.remove(&(wanted, slot));
+        for (next_to_read, slot) in inside {
+            state.behind.remove(&(next_to_read, slot));
             let receiver = individual(&mut self.receivers, slot);
             let Some(detached) = receiver.and_then(|receiver| receiver.detached_mut(span.partition)) else { continue };
             (detached.is_in_walk, detached.has_skipped) = (true, false);
@@ -534,7 +534,7 @@ impl Receivers {
             return;
         };
         if !detached.is_caught_up(state.position) {
-            state.behind.insert((detached.wanted(), slot));
+            state.behind.insert((detached.next_to_read(), slot));
         } else if detached.next == state.position {
             share(&mut self.receivers, slot, partition);
         } else {
@@ -565,7 +565,7 @@ impl Receivers {
         if detached.is_in_walk {
             return false;
         }
-        state.behind.remove(&(detached.wanted(), slot));
+        state.behind.remove(&(detached.next_to_read(), slot));
         state.ahead.remove(&(detached.next, slot));
         true
     }

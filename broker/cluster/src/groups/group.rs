@@ -140,7 +140,7 @@ impl Group {
     }
 
     /// Another node delivers fewer partitions than this one.
-    pub(super) fn asked(&mut self, by: Incarnation, holds: u8, cx: &mut GroupContext<'_>) {
+    pub(super) fn on_request(&mut self, by: Incarnation, holds: u8, cx: &mut GroupContext<'_>) {
         let held: Vec<_> = self.leases.iter().filter(|(_, lease)| **lease == Lease::Held).map(|(of, _)| *of).collect();
         // The transfer leaves both with the same number, or the other node with one less.
         let spare = held.len().saturating_sub(holds.into()) / 2;
@@ -320,19 +320,19 @@ impl Group {
         };
         self.notify_joined(&seen, cx);
         self.recall(cx);
-        let wanted = self.wanted(&seen, cx);
+        let desired = self.desired(&seen, cx);
         let is_left_out =
-            |client: &&ClientKey| !wanted.members.contains_key(*client) && !self.leaving.contains_key(*client);
+            |client: &&ClientKey| !desired.members.contains_key(*client) && !self.leaving.contains_key(*client);
         let left_out = self.joining.iter().filter(is_left_out).copied().collect();
         self.refuse(&left_out, Refusal::TooMany, cx);
         // Any write prevents a late write of this node from succeeding.
         self.unconfirmed_revision = self.unconfirmed_revision.filter(|expected| *expected == revision);
-        if wanted == seen && self.unconfirmed_revision.is_none() {
+        if desired == seen && self.unconfirmed_revision.is_none() {
             self.seen = Some((revision, seen));
             return;
         }
-        let put = Operation::Put { key, expected: revision, value: wanted.encode() };
-        self.step = Step::Writing(cx.out.ask(Purpose::Group(self.key), put), Box::new(wanted), revision);
+        let put = Operation::Put { key, expected: revision, value: desired.encode() };
+        self.step = Step::Writing(cx.out.ask(Purpose::Group(self.key), put), Box::new(desired), revision);
     }
 
     /// Recalls the partitions that this node must no longer deliver.
@@ -347,7 +347,7 @@ impl Group {
     }
 
     /// Returns the desired record.
-    fn wanted(&self, seen: &ShareRecord, cx: &GroupContext<'_>) -> ShareRecord {
+    fn desired(&self, seen: &ShareRecord, cx: &GroupContext<'_>) -> ShareRecord {
         let mut record = seen.clone();
         let begins_anew = record.members.is_empty() && !self.local_members.is_empty();
         if begins_anew {

@@ -26,7 +26,7 @@ pub(crate) struct HealthCheck {
     next_at_ms: u64,
     pass: Option<Pass>,
     /// Where the next pass resumes, after one that has used up its budget.
-    rest: Option<ResumePoint>,
+    resume_at: Option<ResumePoint>,
     checks: BTreeMap<OperationId, Check>,
     /// Members whose sessions were missing, with the time of the second check, in order.
     suspects: VecDeque<(u64, Check)>,
@@ -95,7 +95,7 @@ impl HealthCheck {
         HealthCheck {
             next_at_ms: now_ms + every_ms,
             pass: None,
-            rest: None,
+            resume_at: None,
             checks: BTreeMap::new(),
             suspects: VecDeque::new(),
             status: HealthCheckStatus::default(),
@@ -125,7 +125,7 @@ impl HealthCheck {
     fn begin(&mut self, cx: &GroupContext<'_>) {
         self.next_at_ms = cx.now_ms + cx.settings.group_check_interval_ms;
         self.status.passes += 1;
-        let after = self.rest.map_or(Revision(0), |rest| rest.after);
+        let after = self.resume_at.map_or(Revision(0), |resume_at| resume_at.after);
         self.pass = Some(Pass {
             reading: None,
             after,
@@ -140,28 +140,28 @@ impl HealthCheck {
 
     fn proceed(&mut self, groups: &mut Groups, cx: &mut GroupContext<'_>) {
         while let Some(pass) = self.pass.as_mut().filter(|_| self.checks.len() < CHECKS_MAX) {
-            if let Some(asked) = &mut pass.group {
-                let Some((client, epoch)) = asked.members.pop_front() else {
-                    pass.done = asked.revision;
+            if let Some(lookup) = &mut pass.group {
+                let Some((client, epoch)) = lookup.members.pop_front() else {
+                    pass.done = lookup.revision;
                     pass.group = None;
                     continue;
                 };
-                if groups.serves(asked.key, client) {
+                if groups.serves(lookup.key, client) {
                     continue;
                 }
                 if pass.left == 0 {
                     self.status.cut_short += 1;
-                    self.rest = Some(ResumePoint { after: pass.done, group: asked.key, member: client });
+                    self.resume_at = Some(ResumePoint { after: pass.done, group: lookup.key, member: client });
                     self.pass = None;
                     return;
                 }
                 pass.left -= 1;
-                let (group, share) = (asked.key, asked.share.clone());
+                let (group, share) = (lookup.key, lookup.share.clone());
                 self.ask(Check { group, share, client, epoch, is_second: false }, cx);
             } else if let Some(scanned) = pass.page.pop_front() {
                 self.check_record(scanned, groups, cx);
             } else if pass.is_end {
-                (self.pass, self.rest) = (None, None);
+                (self.pass, self.resume_at) = (None, None);
             } else {
                 if pass.reading.is_none() {
                     let scan = Operation::ScanGroups { after: pass.after, max: PAGE };
@@ -183,11 +183,11 @@ impl HealthCheck {
             return;
         };
         // Longer than any write can be in flight that expects no record.
-        let has_rested = u64::from(cx.settings.empty_group_s) * 1000 <= age_ms;
-        if record.members.is_empty() && has_rested && !groups.knows(key) && !is(Mutant::KeepsEmptyGroups) {
+        let is_old_enough = u64::from(cx.settings.empty_group_s) * 1000 <= age_ms;
+        if record.members.is_empty() && is_old_enough && !groups.knows(key) && !is(Mutant::KeepsEmptyGroups) {
             cx.out.ask(Purpose::HealthCheck, Operation::Remove { key: Key::Group(key), expected: revision });
         }
-        let from = self.rest.filter(|rest| rest.group == key).map(|rest| rest.member);
+        let from = self.resume_at.filter(|resume_at| resume_at.group == key).map(|resume_at| resume_at.member);
         let members = record.members.into_iter().filter(|(client, _)| from.is_none_or(|from| from <= *client));
         pass.group = Some(MemberLookup { key, share: record.share.into(), revision, members: members.collect() });
     }
@@ -200,7 +200,7 @@ impl HealthCheck {
     /// Handles a page of groups, a session, or the result of removing a group.
     pub(crate) fn answer(&mut self, id: OperationId, answer: &Answer, groups: &mut Groups, cx: &mut GroupContext<'_>) {
         if let Some(check) = self.checks.remove(&id) {
-            self.checked(check, answer, groups, cx);
+            self.finish_check(check, answer, groups, cx);
         } else if let Some(pass) = self.pass.as_mut().filter(|pass| pass.reading == Some(id)) {
             pass.reading = None;
             if let Answer::ScannedGroups { records, through, is_end } = answer {
@@ -218,7 +218,7 @@ impl HealthCheck {
         }
     }
 
-    fn checked(&mut self, check: Check, answer: &Answer, groups: &mut Groups, cx: &mut GroupContext<'_>) {
+    fn finish_check(&mut self, check: Check, answer: &Answer, groups: &mut Groups, cx: &mut GroupContext<'_>) {
         if !is_gone(&check, answer, cx) || is(Mutant::KeepsEndedMembers) {
             return;
         }

@@ -158,7 +158,7 @@ impl Groups {
     pub(crate) fn receive_peer(&mut self, message: GroupMessage, cx: &mut GroupContext<'_>) {
         if let Some(group) = self.groups.get_mut(&message.group) {
             match message.kind {
-                GroupMessageKind::Ask { holds } => group.asked(message.from, holds, cx),
+                GroupMessageKind::Ask { holds } => group.on_request(message.from, holds, cx),
                 GroupMessageKind::Unassigned => group.reread(),
             }
             self.proceed(message.group, cx);

@@ -58,16 +58,16 @@ pub struct Interest {
     /// The number of patterns at the last search for siblings.
     last_check: usize,
     /// Patterns of the filters, widened and cut to each depth, with the number of patterns that become each.
-    wanted: [BTreeMap<String, u64>; DEPTHS.len()],
+    needed: [BTreeMap<String, u64>; DEPTHS.len()],
     depth: Depth,
     /// The patterns that the bus was told to subscribe to.
     subscribed: BTreeSet<String>,
     /// Patterns that the bus has confirmed. For each message, one of them counts.
     confirmed: Patterns,
     /// Patterns that are no longer needed in this form. They are removed when no confirmation is awaited.
-    leaving: BTreeSet<String>,
+    obsolete: BTreeSet<String>,
     /// Patterns that replace them and are not confirmed.
-    awaited: BTreeSet<String>,
+    unconfirmed: BTreeSet<String>,
     max: usize,
     few: usize,
     siblings_max: usize,
@@ -87,12 +87,12 @@ impl Interest {
             patterns: BTreeMap::new(),
             siblings: Siblings::default(),
             last_check: 0,
-            wanted: Default::default(),
+            needed: Default::default(),
             depth: Depth::All,
             subscribed: BTreeSet::new(),
             confirmed: Patterns::default(),
-            leaving: BTreeSet::new(),
-            awaited: BTreeSet::new(),
+            obsolete: BTreeSet::new(),
+            unconfirmed: BTreeSet::new(),
             max,
             few,
             siblings_max,
@@ -109,7 +109,7 @@ impl Interest {
         for pattern in patterns_of(filter) {
             self.add_pattern(&pattern, &mut changes);
         }
-        self.settle(&mut changes);
+        self.adjust_depth(&mut changes);
         changes
     }
 
@@ -122,7 +122,7 @@ impl Interest {
         if self.patterns.len() == 1 && self.patterns.contains_key(DIGESTS) {
             self.remove_pattern(DIGESTS, &mut changes);
         }
-        self.settle(&mut changes);
+        self.adjust_depth(&mut changes);
         changes
     }
 
@@ -131,8 +131,8 @@ impl Interest {
         let mut changes = Vec::new();
         if self.subscribed.contains(pattern) {
             self.confirmed.insert(pattern);
-            self.awaited.remove(pattern);
-            self.leave(&mut changes);
+            self.unconfirmed.remove(pattern);
+            self.remove_obsolete(&mut changes);
         }
         changes
     }
@@ -181,14 +181,14 @@ impl Interest {
     }
 
     fn add_widened(&mut self, pattern: &str, changes: &mut Vec<Change>) {
-        for (depth, wanted) in DEPTHS.into_iter().zip(&mut self.wanted) {
+        for (depth, needed) in DEPTHS.into_iter().zip(&mut self.needed) {
             let pattern = cut(pattern, depth);
-            if !count_one_more(wanted, &pattern) {
+            if !count_one_more(needed, &pattern) {
                 // The pattern was already counted in all shorter forms.
                 return;
             }
             if depth == self.depth {
-                self.leaving.remove(&pattern);
+                self.obsolete.remove(&pattern);
                 if self.subscribed.insert(pattern.clone()) {
                     changes.push(Change::AddInterest(pattern));
                 }
@@ -207,21 +207,21 @@ impl Interest {
 
     fn remove_widened(&mut self, pattern: &str, changes: &mut Vec<Change>) {
         let mut gone = None;
-        for (depth, wanted) in DEPTHS.into_iter().zip(&mut self.wanted) {
+        for (depth, needed) in DEPTHS.into_iter().zip(&mut self.needed) {
             let pattern = cut(pattern, depth);
-            let Some(count) = wanted.get_mut(&pattern) else { break };
+            let Some(count) = needed.get_mut(&pattern) else { break };
             *count -= 1;
             if *count > 0 {
                 break;
             }
-            wanted.remove(&pattern);
+            needed.remove(&pattern);
             gone = if depth == self.depth { Some(pattern) } else { gone };
         }
         let Some(pattern) = gone else { return };
-        self.awaited.remove(&pattern);
-        if self.confirmed.contains(&pattern) && !self.awaited.is_empty() {
+        self.unconfirmed.remove(&pattern);
+        if self.confirmed.contains(&pattern) && !self.unconfirmed.is_empty() {
             // A replacement is not confirmed yet, so only this pattern may deliver some messages.
-            self.leaving.insert(pattern);
+            self.obsolete.insert(pattern);
         } else {
             self.remove_interest(pattern, changes);
         }
@@ -243,42 +243,42 @@ impl Interest {
             return false;
         }
         self.siblings = siblings;
-        self.wanted = Default::default();
+        self.needed = Default::default();
         for pattern in self.patterns.keys() {
             let widened = self.siblings.widened(pattern);
-            let mut depths = DEPTHS.into_iter().zip(&mut self.wanted);
-            let _ = depths.all(|(depth, wanted)| count_one_more(wanted, &cut(&widened, depth)));
+            let mut depths = DEPTHS.into_iter().zip(&mut self.needed);
+            let _ = depths.all(|(depth, needed)| count_one_more(needed, &cut(&widened, depth)));
         }
         true
     }
 
     /// Changes the depth if there are too many patterns, or few enough for longer ones.
-    fn settle(&mut self, changes: &mut Vec<Change>) {
+    fn adjust_depth(&mut self, changes: &mut Vec<Change>) {
         let are_others = self.find_siblings();
-        let is_too_much = |depth: &Depth, max| self.wanted[*depth as usize].len() > max && *depth != Depth::None;
+        let is_too_much = |depth: &Depth, max| self.needed[*depth as usize].len() > max && *depth != Depth::None;
         let finest = |max| DEPTHS.into_iter().find(|depth| !is_too_much(depth, max)).unwrap_or(Depth::None);
         let depth = match is_too_much(&self.depth, self.max) {
             true => finest(self.max),
             false => self.depth.min(finest(self.few)),
         };
         if depth == self.depth && !are_others {
-            return self.leave(changes);
+            return self.remove_obsolete(changes);
         }
         self.depth = depth;
-        let wanted = &self.wanted[depth as usize];
-        self.leaving = self.subscribed.iter().filter(|pattern| !wanted.contains_key(*pattern)).cloned().collect();
-        self.awaited = wanted.keys().filter(|pattern| !self.confirmed.contains(pattern)).cloned().collect();
-        for pattern in wanted.keys().filter(|pattern| !self.subscribed.contains(*pattern)) {
+        let needed = &self.needed[depth as usize];
+        self.obsolete = self.subscribed.iter().filter(|pattern| !needed.contains_key(*pattern)).cloned().collect();
+        self.unconfirmed = needed.keys().filter(|pattern| !self.confirmed.contains(pattern)).cloned().collect();
+        for pattern in needed.keys().filter(|pattern| !self.subscribed.contains(*pattern)) {
             changes.push(Change::AddInterest(pattern.clone()));
         }
-        self.subscribed.extend(wanted.keys().cloned());
-        self.leave(changes);
+        self.subscribed.extend(needed.keys().cloned());
+        self.remove_obsolete(changes);
     }
 
     /// Removes patterns that are no longer needed, once their replacements are confirmed.
-    fn leave(&mut self, changes: &mut Vec<Change>) {
-        if self.awaited.is_empty() || is(Mutant::UnlistensFirst) {
-            for pattern in std::mem::take(&mut self.leaving) {
+    fn remove_obsolete(&mut self, changes: &mut Vec<Change>) {
+        if self.unconfirmed.is_empty() || is(Mutant::UnlistensFirst) {
+            for pattern in std::mem::take(&mut self.obsolete) {
                 self.remove_interest(pattern, changes);
             }
         }
@@ -292,8 +292,8 @@ impl Interest {
 }
 
 /// Returns whether it is the first.
-fn count_one_more(wanted: &mut BTreeMap<String, u64>, pattern: &str) -> bool {
-    let count = wanted.entry(pattern.to_owned()).or_default();
+fn count_one_more(needed: &mut BTreeMap<String, u64>, pattern: &str) -> bool {
+    let count = needed.entry(pattern.to_owned()).or_default();
     *count += 1;
     *count == 1
 }

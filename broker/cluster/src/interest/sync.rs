@@ -26,7 +26,7 @@ pub(crate) struct InterestSync {
     /// Patterns that the bus was told and has not confirmed.
     unconfirmed: BTreeSet<String>,
     /// A pattern was added since the last round began.
-    has_news: bool,
+    has_new_patterns: bool,
     /// Tickets that wait for the next round.
     waiting: Vec<u64>,
     round: Option<Round>,
@@ -34,9 +34,9 @@ pub(crate) struct InterestSync {
     last: u64,
     /// Nodes that have not answered in time, such as those of a version without probes. They are probed, but no round waits for them until
     /// they have answered.
-    silent: BTreeSet<Incarnation>,
+    unresponsive: BTreeSet<Incarnation>,
     /// The time of their next probe.
-    silent_at_ms: u64,
+    unresponsive_probe_at_ms: u64,
     /// How often a node has not answered in time.
     unanswered: u64,
 }
@@ -71,7 +71,7 @@ impl InterestSync {
         for change in changes {
             match change {
                 Change::AddInterest(pattern) => {
-                    self.has_news = true;
+                    self.has_new_patterns = true;
                     self.unconfirmed.insert(pattern.clone());
                 }
                 // No confirmation is awaited any more.
@@ -86,8 +86,8 @@ impl InterestSync {
         let is_alone = cx.others().next().is_none();
         match &mut self.round {
             _ if is_alone || is(Mutant::TellsBeforeSpread) => cx.out.decide(Decision::InterestSync { ticket }),
-            None if !self.has_news => cx.out.decide(Decision::InterestSync { ticket }),
-            Some(round) if !self.has_news => round.tickets.push(ticket),
+            None if !self.has_new_patterns => cx.out.decide(Decision::InterestSync { ticket }),
+            Some(round) if !self.has_new_patterns => round.tickets.push(ticket),
             _ => {
                 self.waiting.push(ticket);
                 self.proceed(cx);
@@ -105,7 +105,7 @@ impl InterestSync {
 
     /// The connection to the bus has changed, perhaps to another server. `patterns` are subscribed again.
     pub(crate) fn restart_sync(&mut self, patterns: impl Iterator<Item = String>, cx: &mut InterestSyncContext<'_>) {
-        self.has_news = true;
+        self.has_new_patterns = true;
         self.unconfirmed.extend(patterns);
         if let Some(round) = &mut self.round {
             round.step = Step::Confirming(self.unconfirmed.clone());
@@ -123,7 +123,7 @@ impl InterestSync {
         if number != self.last {
             return;
         }
-        self.silent.remove(&from);
+        self.unresponsive.remove(&from);
         if let Some(Round { step: Step::Probing(asked, _), .. }) = &mut self.round {
             asked.remove(&from);
             if is(Mutant::TakesOneEchoForAll) {
@@ -135,11 +135,11 @@ impl InterestSync {
 
     /// Handles timeouts.
     pub(crate) fn advance(&mut self, cx: &mut InterestSyncContext<'_>) {
-        self.silent.retain(|node| cx.nodes.is_known(*node) && !cx.nodes.is_over(*node));
+        self.unresponsive.retain(|node| cx.nodes.is_known(*node) && !cx.nodes.is_over(*node));
         if let Some(round) = self.round.take_if(|round| round.until_ms <= cx.now_ms) {
             if let Step::Probing(asked, _) = round.step {
                 self.unanswered += asked.len() as u64;
-                self.silent.extend(asked);
+                self.unresponsive.extend(asked);
             } else {
                 // The bus has not confirmed the patterns in time.
                 self.unanswered += 1;
@@ -153,9 +153,9 @@ impl InterestSync {
                 cx.probe(self.last, asked.iter().copied());
             }
         }
-        if !self.silent.is_empty() && self.silent_at_ms <= cx.now_ms {
-            self.silent_at_ms = cx.now_ms + cx.settings.retry_ms;
-            cx.probe(self.last, self.silent.iter().copied());
+        if !self.unresponsive.is_empty() && self.unresponsive_probe_at_ms <= cx.now_ms {
+            self.unresponsive_probe_at_ms = cx.now_ms + cx.settings.retry_ms;
+            cx.probe(self.last, self.unresponsive.iter().copied());
         }
         self.proceed(cx);
     }
@@ -173,7 +173,7 @@ impl InterestSync {
                 }
                 let tickets = std::mem::take(&mut self.waiting);
                 let until_ms = cx.now_ms + cx.settings.interest_sync_timeout_ms;
-                self.has_news = false;
+                self.has_new_patterns = false;
                 self.round = Some(Round { tickets, until_ms, step: Step::Confirming(self.unconfirmed.clone()) });
                 continue;
             };
@@ -182,7 +182,7 @@ impl InterestSync {
                     self.last += 1;
                     let others: BTreeSet<_> = cx.others().collect();
                     cx.probe(self.last, others.iter().copied());
-                    let awaited = others.difference(&self.silent).copied().collect();
+                    let awaited = others.difference(&self.unresponsive).copied().collect();
                     round.step = Step::Probing(awaited, cx.now_ms + PROBE_AGAIN_MS);
                 }
                 Step::Probing(asked, _) if asked.is_empty() => {

@@ -37,14 +37,14 @@ pub struct MirrorStatus {
 pub(crate) struct Mirror {
     position: Sequence,
     /// The last position at which the copy was complete.
-    whole: Option<Sequence>,
+    complete_at: Option<Sequence>,
     end: Option<Sequence>,
     is_caught_up: bool,
     reading: Option<OperationId>,
     /// Scans that wait for the pending answer about the end.
-    asking: Option<(OperationId, Vec<u64>)>,
+    pending_end: Option<(OperationId, Vec<u64>)>,
     /// Scans that have arrived after that request.
-    asks: Vec<u64>,
+    next_tickets: Vec<u64>,
     /// Scans that wait for a position, in order.
     waiting: VecDeque<(Sequence, u64)>,
     unreadable: u64,
@@ -61,7 +61,7 @@ impl Mirror {
         if is(Mutant::LooksWithoutAsking) {
             return out.decide(Decision::RetainedSync { ticket });
         }
-        self.asks.push(ticket);
+        self.next_tickets.push(ticket);
         self.ask_for_end(out);
     }
 
@@ -73,9 +73,9 @@ impl Mirror {
     }
 
     fn ask_for_end(&mut self, out: &mut Outbox) {
-        if self.asking.is_none() {
+        if self.pending_end.is_none() {
             let id = out.ask(Purpose::Mirror, Operation::EndOfRetained);
-            self.asking = Some((id, std::mem::take(&mut self.asks)));
+            self.pending_end = Some((id, std::mem::take(&mut self.next_tickets)));
         }
     }
 
@@ -100,7 +100,7 @@ impl Mirror {
                 self.apply(now_ms, kept, out);
                 self.position = self.position.max(*through);
                 if *is_end || is(Mutant::TakesPartForWhole) {
-                    self.whole = Some(self.position);
+                    self.complete_at = Some(self.position);
                 }
                 self.release(out);
                 // The mark, or entries before it, may have been written after this read.
@@ -108,7 +108,7 @@ impl Mirror {
                     self.read(settings, out);
                 }
             }
-        } else if let Some((_, tickets)) = self.asking.take_if(|(asked, _)| *asked == id) {
+        } else if let Some((_, tickets)) = self.pending_end.take_if(|(asked, _)| *asked == id) {
             match answer {
                 Answer::EndOfRetained(end) => {
                     self.end = self.end.max(Some(*end));
@@ -117,9 +117,9 @@ impl Mirror {
                     // Read the mark and the entries before it.
                     self.read(settings, out);
                 }
-                _ => self.asks.splice(0..0, tickets).for_each(drop),
+                _ => self.next_tickets.splice(0..0, tickets).for_each(drop),
             }
-            if !self.asks.is_empty() {
+            if !self.next_tickets.is_empty() {
                 self.ask_for_end(out);
             }
         }
@@ -163,9 +163,9 @@ impl Mirror {
 
     /// Releases scans whose position was reached. Later requests have later ends.
     fn release(&mut self, out: &mut Outbox) {
-        let Some(whole) = self.whole else { return };
-        self.is_caught_up |= self.end.is_some_and(|end| end <= whole);
-        while let Some((_, ticket)) = pop_front_if(&mut self.waiting, |(end, _)| *end <= whole) {
+        let Some(complete_at) = self.complete_at else { return };
+        self.is_caught_up |= self.end.is_some_and(|end| end <= complete_at);
+        while let Some((_, ticket)) = pop_front_if(&mut self.waiting, |(end, _)| *end <= complete_at) {
             out.decide(Decision::RetainedSync { ticket });
         }
     }
@@ -175,7 +175,9 @@ impl Mirror {
             position: self.position.0,
             end: self.end.map_or(0, |end| end.0),
             is_caught_up: self.is_caught_up,
-            waiting: self.waiting.len() + self.asks.len() + self.asking.as_ref().map_or(0, |(_, asks)| asks.len()),
+            waiting: self.waiting.len()
+                + self.next_tickets.len()
+                + self.pending_end.as_ref().map_or(0, |(_, next_tickets)| next_tickets.len()),
             unreadable: self.unreadable,
         }
     }

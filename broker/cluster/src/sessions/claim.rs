@@ -221,9 +221,9 @@ impl PendingClaim {
         // was deleted: no session named it then, so it is a late claim as well.
         let is_free = owner.by == cx.me
             || is_released
-            || cx.nodes.is_gone(owner.by)
+            || cx.nodes.is_deleted(owner.by)
             || is(Mutant::ClaimsFromLiving)
-            || is(Mutant::ClaimsFromDying) && cx.nodes.is_dying(owner.by);
+            || is(Mutant::ClaimsFromDying) && cx.nodes.is_removing(owner.by);
         // An owner that never served has accepted nothing.
         let is_careless = is(Mutant::ClaimsFromLiving) || is(Mutant::ClaimsFromDying);
         (is_free && (!has_intents(record) || is_careless)).then(|| InheritedState::as_it_is(record))

@@ -85,11 +85,11 @@ impl SessionService {
         let Some(will) = &self.terms.will else { return };
         // Without state the session has ended, which publishes the will.
         let is_over = self.state().is_empty();
-        let rest_ms = if is_over { 0 } else { delay_ms(will, self.terms.expiry_s).saturating_sub(before_ms) };
-        if rest_ms == 0 {
+        let remaining_ms = if is_over { 0 } else { delay_ms(will, self.terms.expiry_s).saturating_sub(before_ms) };
+        if remaining_ms == 0 {
             self.schedule_will();
         } else if let Some(disconnection) = &mut self.disconnection {
-            disconnection.will_due_ms = Some(now_ms + rest_ms);
+            disconnection.will_due_ms = Some(now_ms + remaining_ms);
             self.is_changed = true;
         }
     }

@@ -218,8 +218,8 @@ impl Sessions {
                 self.take_outcome(key, outcome, cx);
             }
             Some(SessionEntry::Serving(service)) => {
-                let standing = service.answer(id, answer, cx);
-                self.check_state(key, standing, cx);
+                let state = service.answer(id, answer, cx);
+                self.check_state(key, state, cx);
             }
             Some(SessionEntry::Takeover(_)) => self.answer_takeover(key, id, answer, cx),
             Some(SessionEntry::DormantSession(_)) | None => {}
@@ -248,8 +248,8 @@ impl Sessions {
         }
     }
 
-    fn check_state(&mut self, key: ClientKey, standing: ServiceState, cx: &mut SessionContext<'_>) {
-        if standing == ServiceState::Active {
+    fn check_state(&mut self, key: ClientKey, state: ServiceState, cx: &mut SessionContext<'_>) {
+        if state == ServiceState::Active {
             return self.proceed(key, cx);
         }
         let Some(SessionEntry::Serving(service)) = self.held.remove(&key) else { return };

@@ -400,9 +400,9 @@ impl SessionService {
         matches!(entry.origin.what, MessageSource::Message { ticket, .. } if self.refusals_due.contains(&ticket))
     }
 
-    fn answered(&mut self, ticket: u64, fate: PublishOutcome, cx: &mut SessionContext<'_>) {
+    fn answered(&mut self, ticket: u64, outcome: PublishOutcome, cx: &mut SessionContext<'_>) {
         if let Some((_, known)) = self.answers.iter_mut().find(|(waiting, _)| *waiting == ticket) {
-            *known = fate;
+            *known = outcome;
         }
         self.send_answers(cx);
     }
@@ -415,11 +415,11 @@ impl SessionService {
     }
 
     fn send_answers(&mut self, cx: &mut SessionContext<'_>) {
-        while let Some((ticket, fate)) =
-            crate::queue::pop_front_if(&mut self.answers, |(_, fate)| *fate != PublishOutcome::Open)
+        while let Some((ticket, outcome)) =
+            crate::queue::pop_front_if(&mut self.answers, |(_, outcome)| *outcome != PublishOutcome::Open)
         {
             let client = self.key;
-            match fate {
+            match outcome {
                 PublishOutcome::Refused => self.notify(Decision::NotStored { client, ticket }, cx),
                 PublishOutcome::Open | PublishOutcome::Stored => self.notify(Decision::Stored { client, ticket }, cx),
             }

@@ -76,9 +76,9 @@ struct Consumer {
     /// The number of the last message, in this consumer's count.
     last: u64,
     /// The number of requested messages that may still arrive.
-    asked: u64,
+    requested: u64,
     /// The last time that it was heard from. A caller may stop and restart waiting, so silence is measured across calls.
-    heard_at: Instant,
+    last_activity: Instant,
 }
 
 /// Why a consumer is unusable.
@@ -101,19 +101,19 @@ impl StreamReader {
     pub async fn next(&mut self) -> Entry {
         loop {
             match self.try_next().await {
-                Ok(entry) => return self.passed(entry),
-                Err(broken) => self.begin_again(&broken).await,
+                Ok(entry) => return self.record_read(entry),
+                Err(broken) => self.restart(&broken).await,
             }
         }
     }
 
     /// Returns the next message if it has already arrived. Leaves all errors to [`next`](Self::next).
     pub fn next_ready(&mut self) -> Option<Entry> {
-        let consumer = self.consumer.as_mut().filter(|consumer| consumer.asked >= BATCH / 2)?;
+        let consumer = self.consumer.as_mut().filter(|consumer| consumer.requested >= BATCH / 2)?;
         loop {
             let message = consumer.messages.next().now_or_never().flatten()?;
             match consumer.take(message) {
-                Ok(Some(entry)) => return Some(self.passed(entry)),
+                Ok(Some(entry)) => return Some(self.record_read(entry)),
                 Ok(None) => {}
                 Err(broken) => {
                     debug!("restarting the reader of {}: {}", self.stream, broken.why());
@@ -125,7 +125,7 @@ impl StreamReader {
         }
     }
 
-    fn passed(&mut self, entry: Entry) -> Entry {
+    fn record_read(&mut self, entry: Entry) -> Entry {
         self.pause = PAUSE;
         if let Start::At(next) = &mut self.start {
             *next = entry.sequence + 1;
@@ -133,7 +133,7 @@ impl StreamReader {
         entry
     }
 
-    async fn begin_again(&mut self, broken: &ConsumerError) {
+    async fn restart(&mut self, broken: &ConsumerError) {
         self.counters.readings_restarted.add(1);
         debug!("restarting the reader of {}: {}", self.stream, broken.why());
         if let Some(consumer) = self.consumer.take() {
@@ -151,10 +151,10 @@ impl StreamReader {
         }
         let Some(consumer) = &mut self.consumer else { return Err(ConsumerError::Silent) };
         loop {
-            if consumer.asked < BATCH / 2 {
+            if consumer.requested < BATCH / 2 {
                 consumer.request_messages(&self.client, &self.stream).await?;
             }
-            let message = match timeout_at(consumer.heard_at + SILENCE, consumer.messages.next()).await {
+            let message = match timeout_at(consumer.last_activity + SILENCE, consumer.messages.next()).await {
                 Err(_) => return Err(ConsumerError::Silent),
                 Ok(None) => return Err(ConsumerError::Gone("the subscription was closed".into())),
                 Ok(Some(message)) => message,
@@ -173,7 +173,7 @@ impl StreamReader {
             self.client.subscribe(inbox.clone()).await.map_err(|error| Failure::Unanswered(error.to_string()))?;
         let subject = format!("$JS.API.CONSUMER.CREATE.{}.{name}", self.stream);
         ask(&self.client, subject, self.request(&name)).await?;
-        Ok(Consumer { name, inbox, messages, last: 0, asked: 0, heard_at: Instant::now() })
+        Ok(Consumer { name, inbox, messages, last: 0, requested: 0, last_activity: Instant::now() })
     }
 
     fn request(&self, name: &str) -> String {
@@ -201,14 +201,14 @@ impl Consumer {
             r#"{{"batch":{BATCH},"max_bytes":{max_bytes},"expires":{expires_ns},"idle_heartbeat":{heartbeat_ns}}}"#
         );
         let subject = format!("$JS.API.CONSUMER.MSG.NEXT.{stream}.{}", self.name);
-        self.asked += BATCH;
+        self.requested += BATCH;
         let sent = client.publish_with_reply(subject, self.inbox.clone(), body.into()).await;
         sent.map_err(|error| ConsumerError::Gone(error.to_string()))
     }
 
     /// Handles a message of the consumer: a message of the stream, or a status.
     fn take(&mut self, message: Message) -> Result<Option<Entry>, ConsumerError> {
-        self.heard_at = Instant::now();
+        self.last_activity = Instant::now();
         if let Some(status) = message.status {
             return self.take_status(status, &message).map(|()| None);
         }
@@ -221,7 +221,7 @@ impl Consumer {
             return Err(ConsumerError::Gap);
         }
         self.last = place.delivered;
-        self.asked = self.asked.saturating_sub(1);
+        self.requested = self.requested.saturating_sub(1);
         Ok(Some(Entry {
             sequence: place.sequence,
             subject: message.subject.into_string(),
@@ -246,8 +246,8 @@ impl Consumer {
     fn end_request(&mut self, message: &Message) -> Result<(), ConsumerError> {
         let pending = message.headers.as_ref().and_then(|headers| headers.get("Nats-Pending-Messages"));
         // If the number is missing, assume that nothing more arrives.
-        let left = pending.and_then(|text| text.as_str().parse().ok()).unwrap_or(self.asked);
-        self.asked = self.asked.saturating_sub(left);
+        let left = pending.and_then(|text| text.as_str().parse().ok()).unwrap_or(self.requested);
+        self.requested = self.requested.saturating_sub(left);
         Ok(())
     }
 }

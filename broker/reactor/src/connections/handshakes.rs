@@ -164,7 +164,7 @@ mod tests {
         let silent_since = |since_ms| Some(HandshakeWait { since_ms, has_input: false });
         assert_eq!(handshakes.find_idle(10_999, |_| silent_since(10_000)), None, "each client has a second");
         // The first is finished, the second has unprocessed input, and the third was answered a moment ago.
-        let due = |asked: ConnectionId| match asked.index {
+        let due = |id: ConnectionId| match id.index {
             0 => None,
             1 => Some(HandshakeWait { since_ms: 10_001, has_input: true }),
             2 => silent_since(11_000),

@@ -88,8 +88,8 @@ impl DelayedAckDetector {
     #[inline(never)]
     fn update(&mut self, now: u16) {
         let gap = now.wrapping_sub(self.0) & TIME_MASK;
-        let standing = self.ack_mode().after(u64::from(gap) * UNIT_MS);
-        self.0 = standing.bits() << TIME_BITS | now;
+        let mode = self.ack_mode().after(u64::from(gap) * UNIT_MS);
+        self.0 = mode.bits() << TIME_BITS | now;
     }
 
     fn ack_mode(self) -> AckMode {

@@ -138,7 +138,7 @@ impl Connections {
         // After the end of the input there is no further event.
         more |= socket.stage.has_ended() && arrived.received.is_some();
         if socket.layer_state != LayerState::Nothing {
-            self.settle_transport(shard, id);
+            self.handle_transport_events(shard, id);
         }
         if has_ended {
             self.handle_peer_close(shard, id);
@@ -162,7 +162,7 @@ impl Connections {
     }
 
     /// Handles transport events once all MQTT before them was processed.
-    fn settle_transport<J: Journal>(&mut self, shard: &mut Shard<J>, id: ConnectionId) {
+    fn handle_transport_events<J: Journal>(&mut self, shard: &mut Shard<J>, id: ConnectionId) {
         let is_handshaking = self.sockets.get(id).is_some_and(|socket| socket.layer_state == LayerState::Handshaking);
         let Some(mut transport) = self.sockets.transport(id) else { return };
         if transport.has_transport_bytes(usize::MAX) {

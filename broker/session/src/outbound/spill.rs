@@ -14,7 +14,7 @@ pub(super) struct SpillProgress {
     /// The next slot of the window to scan.
     sent_scanned: u64,
     /// Slots before this one have been in the window for the spill delay.
-    sent_settled: u64,
+    sent_eligible: u64,
     /// The state when the current delay began.
     mark: Mark,
     /// The value of `left_queue` if nothing left the queue during the last delay.
@@ -73,7 +73,7 @@ impl Outbound {
     pub fn end_spill_delay(&mut self) -> bool {
         let now = self.mark();
         let Mark { sent, left_queue } = std::mem::replace(&mut self.spill_progress.mark, now);
-        self.spill_progress.sent_settled = sent;
+        self.spill_progress.sent_eligible = sent;
         let moves = left_queue != self.left_queue;
         if !moves && !self.queue.is_empty() && self.spill_progress.idle_at != Some(left_queue) {
             self.spill_progress.idle_at = Some(left_queue);
@@ -140,7 +140,7 @@ impl Outbound {
     /// pending, and it has at least `min_bytes`. Examines at most `steps` slots.
     pub fn next_sent_to_spill(&mut self, min_bytes: usize, steps: &mut usize) -> Option<(PacketId, &Message)> {
         let mut number = self.spill_progress.sent_scanned.max(self.left_window);
-        while *steps > 0 && number < self.spill_progress.sent_settled {
+        while *steps > 0 && number < self.spill_progress.sent_eligible {
             let at = (number - self.left_window) as usize;
             let slot = self.window.get(at)?;
             *steps -= 1;
@@ -159,14 +159,14 @@ impl Outbound {
 
     /// Whether the window has unscanned slots whose delay has passed.
     pub fn has_more_sent_to_spill(&self) -> bool {
-        let end = self.spill_progress.sent_settled.min(self.left_window + self.window.len() as u64);
+        let end = self.spill_progress.sent_eligible.min(self.left_window + self.window.len() as u64);
         self.spill_progress.sent_scanned.max(self.left_window) < end
     }
 
     /// Scans the whole window again, as if its delay had passed.
     pub fn rescan_sent(&mut self) {
         self.spill_progress.sent_scanned = 0;
-        self.spill_progress.sent_settled = self.mark().sent;
+        self.spill_progress.sent_eligible = self.mark().sent;
     }
 
     /// Scans the queue again from message `number` on.
