@@ -8,7 +8,7 @@ use tautwire_cluster::record::{Cursors, OPEN_MAX, Place};
 const START: [Place; 16] = [Place::START; 16];
 
 fn partition() -> Partition {
-    Partition::new(3).expect("there is one")
+    Partition::new(3).expect("exists")
 }
 
 fn place(sequence: u64, index: u32) -> Place {
@@ -55,7 +55,7 @@ proptest! {
             match (step, first) {
                 (Step::MarkDelivered, Some(first)) => {
                     prop_assert!(cursors.mark_delivered(partition(), log[first].0));
-                    prop_assert!(!cursors.mark_delivered(partition(), log[first].0), "it goes out once");
+                    prop_assert!(!cursors.mark_delivered(partition(), log[first].0), "it is delivered once");
                     log[first].1 = Fate::Open;
                 }
                 (Step::Pass, Some(first)) if first + 1 < log.len() => {
@@ -122,7 +122,7 @@ fn a_session_that_lags_reads_on_its_own_until_it_has_caught_up() {
     cursors.pass(partition(), place(2, 0));
     assert!(!cursors.lags(partition(), place(2, 0)));
     cursors.pass(partition(), place(1, 0));
-    assert_eq!(cursors.next(partition()), place(2, 0), "nobody goes back");
+    assert_eq!(cursors.next(partition()), place(2, 0), "cursors never move back");
 }
 
 #[test]

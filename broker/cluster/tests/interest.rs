@@ -115,11 +115,11 @@ fn live(steps: &[Step], max: usize, siblings_max: usize) {
         assert!(bus.patterns.len() <= 2 * (max + 1) || bus.interest.is_coarse());
         for topic in TOPICS {
             let is_settled = bus.settled.iter().any(|filter| is_for(filter, topic));
-            assert!(!is_settled || brings(&bus, topic), "{topic} does not come any more: {:?}", bus.patterns);
+            assert!(!is_settled || brings(&bus, topic), "{topic} no longer arrives: {:?}", bus.patterns);
         }
         for topic in TOPICS {
             // The bus delivers it by all patterns that it knows: all confirmed ones, and any of the others.
-            assert!(bus.copies(topic, bus.patterns.iter().cloned()) <= 1, "{topic} comes twice");
+            assert!(bus.copies(topic, bus.patterns.iter().cloned()) <= 1, "{topic} arrives twice");
         }
     }
     while !bus.unconfirmed.is_empty() {
@@ -129,7 +129,11 @@ fn live(steps: &[Step], max: usize, siblings_max: usize) {
         let copies = bus.copies(topic, bus.patterns.iter().cloned());
         assert!(copies == 1 || !bus.is_wanted(topic) && copies <= 1, "{topic}: {copies} by {:?}", bus.patterns);
     }
-    assert_eq!(brings(&bus, &"deep/".repeat(40)), !bus.filters.is_empty(), "{DIGESTS} is in what is listened to");
+    assert_eq!(
+        brings(&bus, &"deep/".repeat(40)),
+        !bus.filters.is_empty(),
+        "{DIGESTS} is among the subscribed patterns"
+    );
     assert_eq!(bus.patterns.is_empty(), bus.filters.is_empty());
 }
 
@@ -231,6 +235,6 @@ fn too_many_patterns_become_prefixes_and_come_back_when_there_are_few() {
     assert_eq!(interest.len(), 51);
     assert!(interest.counts("site.7.>", "site.7.sensor.7"));
     let changed_at = filters.iter().position(|filter| !interest.remove(filter).is_empty());
-    assert_eq!(changed_at, Some(PATTERNS_MAX - PATTERNS_FEW), "not before half of them are gone");
+    assert_eq!(changed_at, Some(PATTERNS_MAX - PATTERNS_FEW), "not before half of them are removed");
     assert!(!interest.is_coarse());
 }

@@ -12,7 +12,7 @@ use tautwire_cluster::record::{Body, Cursors, GROUP_OPEN_MAX, Group, OPEN_MAX, P
 const SESSIONS: Slot = 4;
 
 fn partition() -> Partition {
-    Partition::new(3).expect("there is one")
+    Partition::new(3).expect("exists")
 }
 
 fn place(sequence: u64, index: u32) -> Place {
@@ -103,7 +103,7 @@ impl World {
                 if open.len() < self.windows[slot as usize] {
                     receivers.mark_delivered(slot, partition(), place);
                     assert!(got.last() < Some(&place), "{slot} gets {place:?} after {:?}", got.last());
-                    assert!(self.again[slot as usize].is_empty(), "what is sent again comes first");
+                    assert!(self.again[slot as usize].is_empty(), "messages to be sent again come first");
                     got.push(place);
                     open.push(place);
                 } else {
@@ -140,7 +140,7 @@ impl World {
             return request.is_some();
         };
         let span = self.log.span(asked.from.0, count);
-        assert!(!receivers.begin_walk(asked.number + 1, &span), "it is no answer to what was asked");
+        assert!(!receivers.begin_walk(asked.number + 1, &span), "the answer is not for the current request");
         if receivers.begin_walk(asked.number, &span) {
             for group in &span.groups {
                 self.offer(shard, group, DeliverySource::Read);
@@ -164,7 +164,7 @@ impl World {
 
     fn go_elsewhere(&mut self, slot: Slot) {
         let (shard, _, open) = &mut self.sessions[slot as usize];
-        let cursors = self.shards[*shard].receivers.cursors(slot).expect("it is there");
+        let cursors = self.shards[*shard].receivers.cursors(slot).expect("exists");
         assert_eq!(cursors.open(partition()).collect::<Vec<_>>(), *open);
         self.shards[*shard].receivers.remove(slot);
         assert_eq!(self.shards[*shard].receivers.cursors(slot), None);
@@ -299,7 +299,7 @@ fn read_one(receivers: &mut Receivers) -> Option<u64> {
 /// A session at this sequence in the partition, and caught up in the others.
 fn at(receivers: &Receivers, sequence: u64) -> Cursors {
     let mut next: [Place; 16] =
-        std::array::from_fn(|index| receivers.position(Partition::new(index as u8).expect("there is one")));
+        std::array::from_fn(|index| receivers.position(Partition::new(index as u8).expect("exists")));
     next[3] = place(sequence, 0);
     Cursors::new(next)
 }
@@ -346,13 +346,13 @@ fn open_messages_that_are_not_in_the_log_any_more_are_named() {
         before.mark_delivered(0, partition(), place(sequence, 0));
         before.pass(partition(), place(sequence + 1, 0));
     }
-    receivers.resume(0, &before.cursors(0).expect("it is there"), 0);
-    let request = receivers.next_read_range().expect("it is behind");
+    receivers.resume(0, &before.cursors(0).expect("exists"), 0);
+    let request = receivers.next_read_range().expect("is lagging");
     assert_eq!(request.from, Sequence(2));
     let span = Span { partition: partition(), from: Sequence(2), until: Sequence(8), groups: Vec::new(), lost: 6 };
     assert!(receivers.begin_walk(request.number, &span));
     assert_eq!(receivers.end_walk(&span), [(0, place(2, 0)), (0, place(3, 0))]);
-    let cursors = receivers.cursors(0).expect("it is there");
+    let cursors = receivers.cursors(0).expect("exists");
     assert_eq!((cursors.open_count(), cursors.next(partition())), (0, place(8, 0)));
 }
 
@@ -374,9 +374,9 @@ fn a_group_takes_part_where_it_has_a_lease_and_offers_again_what_is_put_back() {
         }
         Some((request.from.0, again))
     };
-    assert_eq!(walk(&mut receivers), Some((1, vec![slot])), "what was open elsewhere");
+    assert_eq!(walk(&mut receivers), Some((1, vec![slot])), "messages that were open elsewhere");
     assert!(receivers.wants(slot, partition(), place(2, 0), DeliverySource::Live));
-    assert!(!receivers.wants(slot, Partition::new(4).expect("there is one"), place(2, 0), DeliverySource::Live));
+    assert!(!receivers.wants(slot, Partition::new(4).expect("exists"), place(2, 0), DeliverySource::Live));
     receivers.mark_delivered(slot, partition(), place(2, 0));
     receivers.pass(partition(), place(3, 0));
     receivers.requeue(slot, partition(), place(2, 0));
@@ -439,7 +439,7 @@ fn a_record_never_has_more_open_messages_than_it_may_name() {
             .for_each(|slot| receivers.mark_delivered(slot, partition(), place(sequence, 0)));
     }
     assert!(receivers.is_full(0, partition()));
-    let cursors = receivers.cursors(0).expect("it is there");
+    let cursors = receivers.cursors(0).expect("exists");
     assert_eq!(Cursors::decode(&cursors.encode()), Ok(cursors));
     assert!(receivers.complete(1, partition(), place(1, 0), 0));
     assert!(!receivers.is_full(1, partition()));
@@ -479,7 +479,7 @@ fn what_was_taken_is_not_offered_again() {
     live(&mut receivers, 3, &mut offer);
     assert_eq!(receivers.next(1, partition()), begins[1]);
     assert_eq!(receivers.next(0, partition()), place(4, 0));
-    let read = receivers.next_read_range().expect("one is behind");
+    let read = receivers.next_read_range().expect("one is lagging");
     assert_eq!(read.from, Sequence(1));
     let span = log.span(1, 3);
     assert!(receivers.begin_walk(read.number, &span));
@@ -494,7 +494,7 @@ fn what_was_taken_is_not_offered_again() {
     assert!(receivers.begin_walk(read.number, &span));
     offer(&mut receivers, &span.groups[0], DeliverySource::Read);
     receivers.end_walk(&span);
-    assert!(receivers.next_read_range().is_none(), "all keep up");
+    assert!(receivers.next_read_range().is_none(), "all are caught up");
     (5..7).for_each(|sequence| live(&mut receivers, sequence, &mut offer));
     for (got, begins) in got.iter().zip(begins) {
         assert_eq!(*got, log.places().filter(|place| begins <= *place).collect::<Vec<_>>());

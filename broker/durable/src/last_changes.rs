@@ -99,7 +99,7 @@ mod tests {
         // These changes are in the previous snapshot.
         assert!(changes.is_unchanged("other", 1), "nothing has changed it");
         assert!(!changes.is_unchanged("a", 3), "it was replaced");
-        assert!(changes.is_unchanged("c", 10) && !changes.is_last("c", 9), "the log says so late");
+        assert!(changes.is_unchanged("c", 10) && !changes.is_last("c", 9), "the log has it late");
     }
 
     #[test]

@@ -255,8 +255,8 @@ mod tests {
         let mut slots = TestSlots::default();
         let mut spill_queue = Recovery::new(None).spill_into(&mut slots);
         for body in frames() {
-            plain.frame(&body).expect("it is whole");
-            spill_queue.frame(&body).expect("it is whole");
+            plain.frame(&body).expect("intact");
+            spill_queue.frame(&body).expect("intact");
         }
         let (plain, spilled) = (plain.finish(), spill_queue.finish());
         assert!(slots.messages.len() >= 30, "{} have left", slots.messages.len());
@@ -283,23 +283,23 @@ mod tests {
         frame.add(&Record::Changed { session, change: &Change::Queued(delivery(7)), packet_id: None });
         let second = frame.take(Vec::new());
         let mut recovery = Recovery::new(None);
-        recovery.snapshot_frame(&first).expect("it is whole");
-        recovery.snapshot_frame(&second).expect("the message is there");
+        recovery.snapshot_frame(&first).expect("intact");
+        recovery.snapshot_frame(&second).expect("the message exists");
         let replay = recovery.finish();
         assert_eq!(
             replay.sessions().map(|replayed| replayed.session.outbound().map_or(0, |out| out.queued())).sum::<usize>(),
             1
         );
         let mut log = Recovery::new(None);
-        log.snapshot_frame(&first).expect("it is whole");
-        assert_eq!(log.message_count(), 0, "nothing is kept for what is retained");
+        log.snapshot_frame(&first).expect("intact");
+        assert_eq!(log.message_count(), 0, "retained messages are dropped");
     }
 
     #[test]
     fn a_state_whose_messages_cannot_be_read_is_not_described() {
         let mut slots = TestSlots::default();
         let mut recovery = Recovery::new(None).spill_into(&mut slots);
-        frames().iter().for_each(|body| recovery.frame(body).expect("it is whole"));
+        frames().iter().for_each(|body| recovery.frame(body).expect("intact"));
         let replay = recovery.finish();
         slots.loses = true;
         let error = described(&replay, |spilled| slots.read(spilled)).expect_err("nothing can be read");

@@ -89,7 +89,7 @@ impl Written {
 
     fn compact_into(&mut self, store: &mut dyn SpillStore) {
         let head = self.head();
-        compact(&self.disk, head, store, || true).expect("is whole").expect("is not given up");
+        compact(&self.disk, head, store, || true).expect("intact").expect("not aborted");
         self.log.release(head.covered).expect("no faults");
     }
 
@@ -131,17 +131,17 @@ impl SpillStore for NeverSpill {
 /// Encodes the state as records, with retained messages in a fixed order.
 fn described(replay: &Replay) -> Vec<u8> {
     let mut frame = FrameWriter::default();
-    replay.describe(|_| None, |record| frame.add(record)).expect("nothing is cold");
+    replay.describe(|_| None, |record| frame.add(record)).expect("nothing is spilled");
     frame.take(Vec::new())
 }
 
 /// Returns the number of messages retained by the records of the last snapshot, and the topics that it clears.
 fn of_snapshot(disk: &FaultyDisk) -> (usize, Vec<String>) {
-    let mut snapshot = SnapshotReader::newest(disk).expect("no faults").expect("is there");
+    let mut snapshot = SnapshotReader::newest(disk).expect("no faults").expect("exists");
     let (mut set, mut cleared) = (0, Vec::new());
     while let Some(frame) = snapshot.step().expect("no faults") {
         for record in Records::new(frame.body) {
-            match record.expect("is whole") {
+            match record.expect("intact") {
                 OnDisk::RetainedSet { .. } => set += 1,
                 OnDisk::RetainedCleared { topic, .. } => cleared.push(topic.to_owned()),
                 _ => {}
@@ -208,7 +208,7 @@ fn compact_now_and_then(seed: u64) {
     }
     written.compact();
     let found = read(&written.disk);
-    assert_eq!(of_snapshot(&written.disk).0, found.retained().count(), "seed {seed}: nothing is there twice");
+    assert_eq!(of_snapshot(&written.disk).0, found.retained().count(), "seed {seed}: a message is duplicated");
     assert!(described(&found) == described(&written.expected.finish()), "seed {seed}");
 }
 
@@ -312,7 +312,7 @@ fn a_snapshot_has_the_frames_up_to_the_one_that_it_covers_and_no_other() {
         let head = written.head();
         write_queued(&mut written, 7..12);
         let before = described(&read(&written.disk));
-        compact(&written.disk, head, &mut NoSpillStore, || true).expect("is whole").expect("is not given up");
+        compact(&written.disk, head, &mut NoSpillStore, || true).expect("intact").expect("not aborted");
         assert!(
             names(&written.disk).contains(&format!("snapshot-{:016x}", head.covered.0)),
             "{:?}",
@@ -333,7 +333,7 @@ fn a_snapshot_that_cannot_be_merged_is_given_up_as_well() {
     let is_given_up_after = |frames: usize| {
         let left = std::cell::Cell::new(frames);
         let should_continue = || left.replace(left.get().saturating_sub(1)) > 0;
-        compact(&written.disk, head, &mut NoSpillStore, should_continue).expect("is whole").is_none()
+        compact(&written.disk, head, &mut NoSpillStore, should_continue).expect("intact").is_none()
     };
     // The five frames of the log and the first of the snapshot, before merging turns out to be impossible; then those of the log again.
     for frames in 0..11 {
@@ -362,7 +362,7 @@ fn a_snapshot_whose_records_name_messages_of_earlier_frames_is_understood() {
     snapshot.finish().expect("no faults");
     let before = described(&read(&disk));
     let head = SnapshotHead { log: log.id(), epoch: epoch(3), covered: Position(8_192), now_ms: 0 };
-    compact(&disk, head, &mut NoSpillStore, || true).expect("is understood").expect("is not given up");
+    compact(&disk, head, &mut NoSpillStore, || true).expect("is understood").expect("not aborted");
     assert_eq!(described(&read(&disk)), before);
 }
 
@@ -420,7 +420,7 @@ fn held_bytes_are_reported_during_recovery_and_rebuild() {
 
     let mut merged = HeldBytesLog::default();
     let head = SnapshotHead { log: log.id(), epoch: epoch(3), covered: Position(8_192), now_ms: 0 };
-    compact(&disk, head, &mut merged, || true).expect("is understood").expect("is not given up");
+    compact(&disk, head, &mut merged, || true).expect("is understood").expect("not aborted");
     // Buffers are reported, too.
     assert!(merged.0 > told.0 + (1 << 20), "{} {}", merged.0, told.0);
 }
@@ -440,11 +440,11 @@ fn a_snapshot_that_is_given_up_or_fails_leaves_the_last_one() {
     for steps in 0..2 {
         let left = std::cell::Cell::new(steps);
         let should_continue = || left.replace(left.get() - 1) > 0;
-        assert_eq!(compact(&written.disk, head, &mut NoSpillStore, should_continue).expect("is whole"), None);
+        assert_eq!(compact(&written.disk, head, &mut NoSpillStore, should_continue).expect("intact"), None);
         assert_eq!(names(&written.disk), before, "{steps}");
     }
     // The snapshot is damaged, and nothing else has its data.
-    let snapshot = before.iter().find(|name| name.starts_with("snapshot-")).expect("is there");
+    let snapshot = before.iter().find(|name| name.starts_with("snapshot-")).expect("exists");
     written.disk.flip_bit(snapshot, 8_192 + 60, 1);
     assert!(compact(&written.disk, head, &mut NoSpillStore, || true).is_err());
     assert_eq!(names(&written.disk), before);

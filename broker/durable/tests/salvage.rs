@@ -62,7 +62,7 @@ fn recovered(frames: &[Vec<u8>]) -> (Replay, SkippedRecords) {
     for frame in frames {
         recovery.frame(frame).expect("nothing is refused");
     }
-    let skipped_records = recovery.skipped_records().cloned().expect("it was asked for");
+    let skipped_records = recovery.skipped_records().cloned().expect("was requested");
     (recovery.finish(), skipped_records)
 }
 
@@ -111,7 +111,7 @@ fn messages_behind_one_that_is_lost_keep_their_identifiers() {
     let (state, passed) = recovered(&frames);
     assert_eq!(passed.mismatched_packet_id, 2);
     assert_eq!(passed.sessions.get(&1), Some(&Some("a".to_owned())));
-    let session = &state.session_of(SessionNumber(1)).expect("is there").session;
+    let session = &state.session_of(SessionNumber(1)).expect("exists").session;
     let outbound = session.outbound().expect("messages are in flight");
     let in_flight = |id| {
         let id = PacketId::new(id).expect("not 0");
@@ -195,7 +195,7 @@ fn history(random: &mut Random, frames: usize) -> Vec<Vec<u8>> {
             let client_id = format!("c{client}");
             let [begins, lasts] = beginning(next_session, &client_id);
             model.apply(&begins).expect("is new");
-            model.apply(&lasts).expect("is there");
+            model.apply(&lasts).expect("exists");
             bodies.push(frame(&[begins, lasts]));
             next_session += 1;
             continue;
@@ -203,18 +203,18 @@ fn history(random: &mut Random, frames: usize) -> Vec<Vec<u8>> {
         if let Some(session) = ending.pop() {
             // The session is cleared while other activity continues.
             let number = SessionNumber(session);
-            let state = &model.session_of(number).expect("is there").session;
+            let state = &model.session_of(number).expect("exists").session;
             let is_empty = state.outbound().is_none_or(|outbound| outbound.queued() == 0);
             let left = Record::Changed { session: number, change: &Change::Unqueued, packet_id: None };
             let record = if is_empty { Record::Ended(number) } else { left };
-            model.apply(&record).expect("is there");
+            model.apply(&record).expect("exists");
             bodies.push(frame(&[record]));
             if !is_empty {
                 ending.push(session);
             }
         }
         let number = SessionNumber(session);
-        let state = &model.session_of(number).expect("is there").session;
+        let state = &model.session_of(number).expect("exists").session;
         let free = state.next_packet_id();
         let in_flight: Vec<PacketId> = (1..200)
             .filter_map(PacketId::new)
@@ -248,7 +248,7 @@ fn history(random: &mut Random, frames: usize) -> Vec<Vec<u8>> {
                 clients[client] = None;
                 let ends = Record::Changed { session: number, change: &Change::ExpiryInterval(0), packet_id: None };
                 let record = if queued > 0 { ends } else { Record::Ended(number) };
-                model.apply(&record).expect("is there");
+                model.apply(&record).expect("exists");
                 bodies.push(frame(&[record]));
                 if queued > 0 {
                     ending.push(session);
@@ -279,7 +279,7 @@ fn after_any_loss_the_remaining_state_can_be_written_and_read_back() {
         let mut random = Random(seed);
         let frames = history(&mut random, 150);
         let mut strict = Recovery::new(None);
-        frames.iter().for_each(|frame| strict.frame(frame).expect("it is whole"));
+        frames.iter().for_each(|frame| strict.frame(frame).expect("intact"));
         let (whole, passed) = recovered(&frames);
         assert!(passed.is_none() && whole == strict.finish(), "seed {seed}");
 
@@ -305,5 +305,5 @@ fn after_any_loss_the_remaining_state_can_be_written_and_read_back() {
         }
         assert_eq!((state.last_session(), state.last_sequence()), (again.last_session(), again.last_sequence()));
     }
-    assert!(with_loss > 200, "the losses were too small to be seen: {with_loss}");
+    assert!(with_loss > 200, "the losses were too small to matter: {with_loss}");
 }

@@ -250,7 +250,7 @@ impl Node {
 
     fn claim(&self, client_id: String) {
         let command = Command::Claim { ticket: self.ticket(), client_id, start: Start::Resume };
-        self.life.handle().give(command).expect("room");
+        self.life.handle().give(command).expect("not full");
     }
 
     /// Publishes messages of many clients to many topics.
@@ -275,7 +275,7 @@ impl Node {
             let message = vec![b'x'; PAYLOAD_BYTES];
             let command =
                 Command::Publish { client, ticket, refusal_seen: 0, topic, packet_id: None, retain: None, message };
-            self.life.handle().give(command).expect("room");
+            self.life.handle().give(command).expect("not full");
         })
     }
 

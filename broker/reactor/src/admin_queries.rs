@@ -169,7 +169,7 @@ mod tests {
     #[test]
     fn an_answer_that_comes_in_time_is_taken_whoever_has_gone() {
         let (sender, answer) = pending_query();
-        sender.try_send(7).expect("there is room");
+        sender.try_send(7).expect("not full");
         let client = LeavingClient(Cell::new(0));
         assert_eq!(answer.receive(QueryDeadline::of(&client, Instant::now())), Ok(7));
     }

@@ -107,7 +107,7 @@ mod tests {
     impl Scratch {
         fn new(name: &str) -> Scratch {
             let folder = std::env::temp_dir().join(format!("tautwire-local-{name}-{}", std::process::id()));
-            fs::create_dir_all(&folder).expect("makes a folder");
+            fs::create_dir_all(&folder).expect("a directory");
             Scratch(folder)
         }
 

@@ -126,7 +126,7 @@ mod tests {
         for words in [(one.0, other.1), (other.0, one.1), other] {
             let log = DispatchLog::default();
             log.record("a", dispatch(1, 1));
-            let record = &log.ring.get().expect("it is there").records[0];
+            let record = &log.ring.get().expect("exists").records[0];
             record.place.store(words.0, Ordering::Relaxed);
             record.shard_and_ms.store(words.1, Ordering::Relaxed);
             assert!(log.for_topic("a").is_empty(), "{words:?}");

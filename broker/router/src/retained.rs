@@ -402,12 +402,12 @@ mod tests {
         const MESSAGES: usize = 100_000;
         let mut store = RetainedStore::new(RetainedLimits { messages: MESSAGES, bytes: 1 << 30 });
         for number in 0..50 {
-            store.set(message(&format!("$SYS/{number}"), None), None, None).expect("there is room");
+            store.set(message(&format!("$SYS/{number}"), None), None, None).expect("not full");
         }
         let (before, held_before) = (store.tree_bytes(), store.held_bytes());
         let topic = |number: usize| format!("r/s{}/d{}", number / 100, number % 100);
         for number in 0..MESSAGES {
-            store.set(message(&topic(number), None), None, None).expect("there is room");
+            store.set(message(&topic(number), None), None, None).expect("not full");
         }
         assert!(store.held_bytes() > MESSAGES * 128 && store.tree_bytes() > MESSAGES * 36);
         for number in 0..MESSAGES {
@@ -461,9 +461,9 @@ mod tests {
         let mut store = RetainedStore::new(RetainedLimits { messages: 100, bytes: 100_000 });
         let long = |topic: &str| MessageRef { payload: &[7; 1_000], ..message(topic, None).as_ref() }.to_message();
         for topic in ["a/b", "a", "$own/x", "$SYS/long"] {
-            store.set(long(topic), None, None).expect("there is room");
+            store.set(long(topic), None, None).expect("not full");
         }
-        store.set(message("short", None), None, None).expect("there is room");
+        store.set(message("short", None), None, None).expect("not full");
         let (held_before, counted) = (store.allocated_bytes(), store.len_and_bytes());
         let (mut walk, mut found) = (SpillScan::default(), Vec::new());
         store.find_loaded(&mut walk, &mut { 100 }, 200, usize::MAX, &mut found);
@@ -492,7 +492,7 @@ mod tests {
         for expires_at_ms in [Some(10), Some(20), None, Some(30), Some(30)] {
             let message = message("t", expires_at_ms);
             let expiry = Expiry::of(&message.as_ref());
-            store.set(message, expiry, None).expect("there is room");
+            store.set(message, expiry, None).expect("not full");
         }
         assert_eq!(store.expiring.len(), 1);
         assert!(!store.needs_cleanup(29) && store.needs_cleanup(30));
@@ -509,7 +509,7 @@ mod tests {
         };
         let expiry = |message: &Message| Expiry::of(&message.as_ref());
         let first = named("t", 1, Some(10));
-        store.set(first.clone(), expiry(&first), None).expect("there is room");
+        store.set(first.clone(), expiry(&first), None).expect("not full");
         let mut scan = store.scan("#").expect("the tree may have matches");
         let later = named("t", 1, Some(20));
         assert!(store.update_expiry(later.clone(), expiry(&later)).is_some());

@@ -17,7 +17,7 @@ fn retain(exchange: &Exchange, topic: &str, payload: &[u8]) {
         retain: true,
         expires_at_ms: None,
     };
-    exchange.retain(&message, || message.to_message()).expect("there is room");
+    exchange.retain(&message, || message.to_message()).expect("not full");
 }
 
 fn topic(number: u64) -> String {

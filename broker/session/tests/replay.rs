@@ -55,7 +55,7 @@ fn delivery(number: u32) -> PendingMessage {
 }
 
 fn number_of(delivery: &PendingMessage) -> u32 {
-    delivery.message.loaded().expect("it is hot").payload().try_into().map(u32::from_le_bytes).expect("four bytes")
+    delivery.message.loaded().expect("in memory").payload().try_into().map(u32::from_le_bytes).expect("four bytes")
 }
 
 struct Life {
@@ -184,10 +184,7 @@ impl Life {
         }
         let mut described = Session::new("c");
         self.session.describe(|change, packet_id| {
-            assert!(
-                packet_id.is_none() || described.next_packet_id() == packet_id,
-                "{change:?} gives out {packet_id:?}"
-            );
+            assert!(packet_id.is_none() || described.next_packet_id() == packet_id, "{change:?} assigns {packet_id:?}");
             described.apply(change.clone());
         });
         self.check_same(replayed);
@@ -298,7 +295,7 @@ fn packet_id(id: u16) -> PacketId {
 fn a_session_is_described_with_all_that_it_has() {
     let mut session = Session::new("c");
     let will = StoredWill {
-        message: delivery(1).message.loaded().cloned().expect("it is hot"),
+        message: delivery(1).message.loaded().cloned().expect("in memory"),
         delay_s: 5,
         message_expiry_s: Some(9),
     };

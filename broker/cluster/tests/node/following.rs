@@ -8,7 +8,7 @@ use tautwire_cluster::{Answer, Decision, Operation, Publish, Revision, Sequence,
 use crate::node::{Node, SEED};
 
 fn partition() -> Partition {
-    Partition::new(3).expect("there is one")
+    Partition::new(3).expect("exists")
 }
 
 fn publisher() -> Publisher {
@@ -88,7 +88,7 @@ fn what_is_followed_arrives_in_order_and_once() {
 fn a_gap_in_what_is_followed_is_read_again() {
     let mut node = Node::begin(Settings::default());
     node.answer_follow(groups(1, &[1, 3]));
-    assert_eq!(node.arrived(), [(vec![1], 0)], "what comes behind the gap waits");
+    assert_eq!(node.arrived(), [(vec![1], 0)], "groups after the gap wait");
     node.answer_follow(groups(3, &[3]));
     assert_eq!((node.arrived(), node.follows(), node.reads()), (vec![], vec![], vec![2]));
     node.answer_read(groups(2, &[2, 3]));
@@ -131,7 +131,7 @@ fn no_more_arrives_than_all_shards_take() {
     assert_eq!(node.follows(), []);
     node.member.mark_received(0, 0, partition(), Sequence(2));
     node.advance(10);
-    assert_eq!(node.follows(), [], "one has not taken it");
+    assert_eq!(node.follows(), [], "one shard has not processed it");
     node.member.mark_received(10, 1, partition(), Sequence(2));
     node.collect();
     assert_eq!(node.follows(), [2]);
@@ -173,7 +173,7 @@ fn a_lane_goes_on_when_all_its_groups_have_gone_by_age() {
     node.answer(|operation| matches!(operation, Operation::Put { .. }), Answer::Put(Revision(2)));
     let publish = |node: &mut Node, ticket| {
         let publish = Publish { ticket, refusal_seen: 0, topic: "t", packet_id: None, retain: None, message: vec![1] };
-        node.member.publish(0, SEED.client("c"), publish).expect("there is room");
+        node.member.publish(0, SEED.client("c"), publish).expect("not full");
         node.collect();
     };
     let expected = |node: &Node| {

@@ -69,7 +69,7 @@ impl Node {
         assert_eq!(
             record.cursors.next(partition()),
             Place { sequence: Sequence(1), index: 0 },
-            "where the node stands"
+            "the position of the node"
         );
         let (leased, recalled, joined) = node.leases();
         assert_eq!((leased.len(), recalled.len(), joined), (16, 0, 1));
@@ -78,7 +78,7 @@ impl Node {
 }
 
 fn partition() -> Partition {
-    Partition::new(3).expect("there is one")
+    Partition::new(3).expect("exists")
 }
 
 fn place(sequence: u64) -> Place {
@@ -173,7 +173,7 @@ fn who_delivers_more_gives_half_of_what_it_has_more() {
     let record = node.write(3);
     let free: BTreeSet<_> = Partition::all().filter(|partition| record.holder(*partition).is_none()).collect();
     assert_eq!(free, recalled.into_iter().collect());
-    assert_eq!((node.sent.len(), node.sent[0].0), (1, life(2)), "it is told that they are free");
+    assert_eq!((node.sent.len(), node.sent[0].0), (1, life(2)), "it is notified that they are free");
     assert_eq!(node.writes(), None, "and they are left to it");
 }
 
@@ -202,9 +202,13 @@ fn a_group_that_begins_anew_has_nothing_of_what_came_before() {
     let (_, recalled, _) = node.leases();
     let record = node.write(4);
     assert_eq!(record.members, [(client, 5)].into());
-    assert_eq!((record.cursors.next(partition()), record.cursors.open_count()), (place(1), 0), "where the node stands");
+    assert_eq!(
+        (record.cursors.next(partition()), record.cursors.open_count()),
+        (place(1), 0),
+        "the position of the node"
+    );
     let (leased, _, joined) = node.leases();
-    assert_eq!((leased.len(), recalled.len(), joined), (0, 16, 1), "what it delivered before is given back first");
+    assert_eq!((leased.len(), recalled.len(), joined), (0, 16, 1), "old partitions are returned first");
     assert_eq!(node.writes(), None, "it is not leased before that");
     for partition in recalled {
         node.member.returned(0, group(), partition, place(9), vec![place(8)]);

@@ -86,7 +86,7 @@ impl Node {
         let of_a = |operation: &Operation| *operation == Operation::Get(Key::Session(SEED.client("a")));
         node.answer(of_a, found.clone());
         node.answer(is_check, Answer::Unknown);
-        assert!(!node.asked.values().any(is_of_group), "one look is not enough");
+        assert!(!node.asked.values().any(is_of_group), "one check is not enough");
         node.advance(settings().confirm_gone_ms);
         if !node.asked.values().any(of_a) {
             return false;
@@ -122,10 +122,10 @@ fn a_member_is_removed_when_its_session_is_gone_or_has_the_subscription_no_more(
 fn a_member_stays_whose_session_may_have_the_subscription() {
     assert!(!Node::removes(Some((8, session(None, 5, b"member")))), "its client is away");
     assert!(!Node::removes(Some((8, session(Some(1), 7, b"member")))), "another node serves it");
-    assert!(!Node::removes(Some((8, session(Some(1), 5, b"other")))), "it has just subscribed, and is to be saved");
+    assert!(!Node::removes(Some((8, session(Some(1), 5, b"other")))), "it has just subscribed and is not saved yet");
     assert!(!Node::removes(Some((5, session(Some(1), 0, b"other")))), "the same, with the claim that it subscribed by");
-    assert!(!Node::removes(Some((4, session(None, 3, b"other")))), "what is read is older than the member");
-    assert!(!Node::removes(Some((8, session(None, 5, b"broken")))), "nobody knows what it has");
+    assert!(!Node::removes(Some((4, session(None, 3, b"other")))), "the record is older than the member");
+    assert!(!Node::removes(Some((8, session(None, 5, b"broken")))), "its subscriptions are unknown");
 }
 
 #[test]

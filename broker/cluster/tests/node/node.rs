@@ -45,7 +45,7 @@ impl Node {
         node.answer(|operation| matches!(operation, Operation::Mirror { .. }), whole);
         assert!(!node.member.is_serving(0), "it does not know the configuration");
         node.answer(|operation| *operation == Operation::Get(Key::Config), Answer::Got(None));
-        assert!(!node.member.is_serving(0), "that may be what a replaced leader knows");
+        assert!(!node.member.is_serving(0), "the answer may come from a replaced leader");
         node.answer(|operation| *operation == Operation::ConfigHolds(None), Answer::Holds);
         assert!(matches!(node.decisions[..], [Decision::Begin { .. }, Decision::Resumed]), "{:?}", node.decisions);
         node.decisions.clear();
@@ -64,7 +64,7 @@ impl Node {
     }
 
     pub(crate) fn answer(&mut self, which: impl Fn(&Operation) -> bool, answer: Answer) {
-        let id = *self.asked.iter().find(|(_, operation)| which(operation)).expect("it was asked").0;
+        let id = *self.asked.iter().find(|(_, operation)| which(operation)).expect("was requested").0;
         self.asked.remove(&id);
         self.member.answer(self.now_ms, id, &answer);
         self.collect();

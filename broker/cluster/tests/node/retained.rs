@@ -43,5 +43,5 @@ fn the_engine_is_told_of_some_messages_at_once_and_not_of_too_many() {
     // The topic counts as well.
     let half = RETAINED_BATCH_MAX_BYTES / 2 - 1;
     assert_eq!(batches(&[half, half, half]), [2, 1]);
-    assert_eq!(batches(&[128, 2 * RETAINED_BATCH_MAX_BYTES, 128]), [1, 1, 1], "a large one goes alone");
+    assert_eq!(batches(&[128, 2 * RETAINED_BATCH_MAX_BYTES, 128]), [1, 1, 1], "a large one is alone in its batch");
 }

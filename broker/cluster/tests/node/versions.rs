@@ -46,7 +46,7 @@ fn a_node_whose_record_is_newer_is_told_of_once_and_never_buried() {
     assert_eq!(node.decisions.iter().filter(|decision| **decision == told).count(), 1, "{:?}", node.decisions);
     let writes =
         |operation: &&Operation| matches!(operation, Operation::Put { key: Key::Node(of), .. } if *of == other);
-    assert_eq!(node.asked.values().find(writes), None, "it lives, as far as this node can tell");
+    assert_eq!(node.asked.values().find(writes), None, "it is alive as far as this node knows");
     // After an upgrade of either node it counts like any other.
     node.member.observe_node(node.now_ms, other, Revision(8), &alive(4));
     assert!(node.member.status(node.now_ms).nodes.iter().any(|seen| seen.incarnation == other));
@@ -94,7 +94,7 @@ fn what_a_newer_broker_retains_is_passed_over_and_the_rest_is_not() {
         Decision::Retain(changes) => Some(changes.iter().map(|change| change.record.topic.as_str())),
         _ => None,
     });
-    assert_eq!(told.flatten().collect::<Vec<_>>(), ["a", "d"], "a mark says nothing");
+    assert_eq!(told.flatten().collect::<Vec<_>>(), ["a", "d"], "a mark has no content");
     let mirror = node.member.status(node.now_ms).mirror;
     assert_eq!((mirror.position, mirror.unreadable), (4, 1));
 }

@@ -206,8 +206,8 @@ impl Client {
             }
             ToClient::Connected { is_present } => {
                 let has_ended = ledger.sessions.ended.remove(&client);
-                assert!(is_present || self.is_clean || !self.has_session || has_ended, "the session is gone");
-                assert!(!is_present || !self.is_clean, "the session is there");
+                assert!(is_present || self.is_clean || !self.has_session || has_ended, "the session is lost");
+                assert!(!is_present || !self.is_clean, "the session exists");
                 // The existing session may be that of a connection that this client gave up before CONNACK.
                 if !is_present || has_ended {
                     self.in_flight.clear();

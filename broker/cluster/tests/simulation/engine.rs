@@ -221,7 +221,7 @@ impl Engine {
                 let retain = message.retain().map(|retain| (retain, self.mirror.known(topic)));
                 let (ticket, packet_id, message) = (self.last_ticket, is_once.then_some(packet_id), message.encode());
                 let publish = Publish { ticket, refusal_seen, topic, packet_id, retain, message };
-                member.publish(now_ms, key, publish).expect("there is room");
+                member.publish(now_ms, key, publish).expect("not full");
             }
             FromClient::Release(packet_id) => member.release(now_ms, key, packet_id),
             FromClient::Subscribe { topics, is_member } => {
@@ -280,7 +280,7 @@ impl Engine {
     pub(crate) fn decide(&mut self, now_ms: u64, decision: Decision, member: &mut Member, ledger: &mut Ledger) {
         match decision {
             Decision::Serve { ticket, client, epoch, is_present, taken, state } => {
-                let (id, is_clean) = self.claims.remove(&ticket).expect("somebody asked");
+                let (id, is_clean) = self.claims.remove(&ticket).expect("a request");
                 assert!(is_present || taken.is_empty() && state.is_empty());
                 let connection = self.connections.get_mut(&id).expect("its claim would have been abandoned");
                 ledger.resumed(connection.client, is_clean, Session::number_of(&state));
@@ -299,7 +299,7 @@ impl Engine {
             }
             Decision::Refuse { ticket, why } => {
                 ledger.tally.refused += u64::from(why == tautwire_cluster::Refusal::Unavailable);
-                let (id, _) = self.claims.remove(&ticket).expect("somebody asked");
+                let (id, _) = self.claims.remove(&ticket).expect("a request");
                 self.close(now_ms, id, member, false);
             }
             Decision::SessionTakenOver(client) => {
@@ -314,7 +314,7 @@ impl Engine {
                 }
             }
             Decision::Stored { ticket, .. } => {
-                let (id, packet_id, message) = self.messages.remove(&ticket).expect("somebody published");
+                let (id, packet_id, message) = self.messages.remove(&ticket).expect("a publisher");
                 let packet =
                     if message.is_once { ToClient::Received(packet_id) } else { ToClient::Acknowledged(packet_id) };
                 if self.answer(id, packet, member.incarnation(), ledger) {
@@ -356,7 +356,7 @@ impl Engine {
                 unreachable!("all nodes have one version")
             }
             Decision::NotStored { ticket, .. } => {
-                let (id, packet_id, message) = self.messages.remove(&ticket).expect("somebody published");
+                let (id, packet_id, message) = self.messages.remove(&ticket).expect("a publisher");
                 if let Some(connection) = self.connections.get_mut(&id) {
                     connection.refusal_seen = ticket;
                 }
@@ -381,7 +381,7 @@ impl Engine {
             }
             Decision::Redirect { ticket, to } => {
                 assert!(to.reference.starts_with("node-"));
-                let (id, _) = self.claims.remove(&ticket).expect("somebody asked");
+                let (id, _) = self.claims.remove(&ticket).expect("a request");
                 self.close(now_ms, id, member, false);
             }
             Decision::Migrate { client, .. } => {

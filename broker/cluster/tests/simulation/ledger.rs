@@ -125,7 +125,7 @@ impl Ledger {
             return;
         };
         for (index, block) in (0..).zip(messages) {
-            let (publisher, stored) = Publisher::split(&block).expect("who published it");
+            let (publisher, stored) = Publisher::split(&block).expect("a publisher");
             let (message, place) = (Message::decode(stored), Place { sequence, index });
             let key = key_of(message.client);
             let is_own = message.client == OPERATOR;
@@ -149,7 +149,7 @@ impl Ledger {
         let Message { client, topic, is_once, number, epoch, .. } = message;
         assert!(!self.refused.contains(&(client, number, epoch)), "{message:?} was refused");
         let is_new = self.logged.insert((client, number));
-        assert!(is_new || !is_once, "{message:?} of QoS 2 is there twice");
+        assert!(is_new || !is_once, "duplicate QoS 2 message {message:?}");
         // The refusal of a message of an MQTT 5.0 client may get lost. Then the message is sent again, after later ones.
         if self.withdrawn.contains(&(client, number)) {
             return;
@@ -278,7 +278,7 @@ impl Ledger {
 
     /// A member gets a message.
     pub(crate) fn shared(&mut self, partition: Partition, place: Place, message: &Message) {
-        assert_eq!(self.log.get(&(partition, place)), Some(message), "what is delivered is in the log");
+        assert_eq!(self.log.get(&(partition, place)), Some(message), "a delivered message is in the log");
         let is_first = self.sharers.got.insert((partition, place));
         self.tally.shared += u64::from(is_first);
         self.tally.shared_again += u64::from(!is_first);
@@ -294,7 +294,7 @@ impl Ledger {
         message: &Message,
         is_new: bool,
     ) {
-        assert_eq!(self.log.get(&(partition, place)), Some(message), "what is delivered is in the log");
+        assert_eq!(self.log.get(&(partition, place)), Some(message), "a delivered message is in the log");
         let Message { topic, is_once, .. } = *message;
         let last = self.last_on.insert((connection, message.client, topic, is_once), place);
         assert!(last < Some(place), "client {client} gets {message:?} at {place:?} after {last:?}");

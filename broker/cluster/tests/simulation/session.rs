@@ -120,7 +120,7 @@ impl Session {
     /// A message that was open when the session was resumed here was read.
     pub(crate) fn send_again(&mut self, partition: Partition, place: Place, message: Message) {
         let flight = self.window.iter_mut().find(|flight| flight.partition == partition && flight.place == place);
-        let flight = flight.expect("what is open is in the window");
+        let flight = flight.expect("open messages are in the window");
         assert!(flight.step == Step::Unread, "it is sent again once");
         flight.step = Step::Sent;
         let packet_id = flight.packet_id;
@@ -207,7 +207,7 @@ impl Session {
             let (flight, behind) = rest.split_at(17);
             rest = behind;
             let packet_id = NonZeroU16::new(u16::from_le_bytes([flight[0], flight[1]])).expect("not 0");
-            let partition = Partition::new(flight[2]).expect("there is one");
+            let partition = Partition::new(flight[2]).expect("exists");
             let sequence = Sequence(u64::from_le_bytes(flight[3..11].try_into().expect("eight bytes")));
             let place = Place { sequence, index: u32::from_le_bytes(flight[11..15].try_into().expect("four bytes")) };
             let is_released = flight[16] == 1;

@@ -66,7 +66,7 @@ impl Shards {
     /// A session begins or resumes here. Returns the number of its state.
     pub(crate) fn serve(&mut self, now_ms: u64, client: usize, state: &[u8]) {
         let shard = &mut self.shards[client % SHARDS];
-        let receivers = shard.receivers.as_mut().expect("nobody is served before the log has begun");
+        let receivers = shard.receivers.as_mut().expect("no client is served before the log has begun");
         let slot = client as Slot;
         let session = if state.is_empty() {
             receivers.begin(slot, now_ms);
@@ -112,9 +112,9 @@ impl Shards {
         let Some(session) = self.sessions.get_mut(&slot) else { return };
         let Some(done) = session.acknowledged(packet_id) else { return };
         let (home, of) = if done.is_shared { (HOME, GROUP) } else { (client % SHARDS, slot) };
-        let receivers = self.shards[home].receivers.as_mut().expect("it has begun");
+        let receivers = self.shards[home].receivers.as_mut().expect("has begun");
         let was_open = receivers.complete(of, done.partition, done.place, now_ms);
-        assert!(was_open || done.is_shared, "what is in the window is open");
+        assert!(was_open || done.is_shared, "messages in the window are open");
         self.unblock(client);
     }
 
@@ -128,25 +128,25 @@ impl Shards {
 
     fn unblock(&mut self, client: usize) {
         if self.sessions[&(client as Slot)].is_half_empty() {
-            self.shards[client % SHARDS].receivers.as_mut().expect("it has begun").unblock(client as Slot);
-            self.shards[HOME].receivers.as_mut().expect("it has begun").unblock(GROUP);
+            self.shards[client % SHARDS].receivers.as_mut().expect("has begun").unblock(client as Slot);
+            self.shards[HOME].receivers.as_mut().expect("has begun").unblock(GROUP);
         }
     }
 
     /// There is a member that may have capacity.
     pub(crate) fn has_member(&mut self) {
-        self.shards[HOME].receivers.as_mut().expect("it has begun").unblock(GROUP);
+        self.shards[HOME].receivers.as_mut().expect("has begun").unblock(GROUP);
     }
 
     /// The group delivers a partition here.
     pub(crate) fn lease(&mut self, now_ms: u64, partition: Partition, next: Place, open: Vec<Place>) {
-        let home = self.shards[HOME].receivers.as_mut().expect("it has begun");
+        let home = self.shards[HOME].receivers.as_mut().expect("has begun");
         home.lease(GROUP, partition, next, open.into_iter(), now_ms);
     }
 
     pub(crate) fn recall(&mut self, partition: Partition) -> (Place, Vec<Place>) {
         // Members keep their messages, which may be sent to others as well.
-        self.shards[HOME].receivers.as_mut().expect("it has begun").recall(GROUP, partition)
+        self.shards[HOME].receivers.as_mut().expect("has begun").recall(GROUP, partition)
     }
 
     pub(crate) fn leases(&self) -> Vec<(Partition, Place, Vec<Place>)> {
@@ -193,7 +193,7 @@ impl Shard {
                     self.offered += 1;
                     return self.offer(&span, group, DeliverySource::Live, sessions, me, ledger);
                 }
-                self.receivers.as_mut().expect("it has begun").pass(span.partition, span.end());
+                self.receivers.as_mut().expect("has begun").pass(span.partition, span.end());
                 self.live.pop_front();
                 self.offered = 0;
                 member.mark_received(now_ms, self.index, span.partition, span.until);
@@ -206,8 +206,8 @@ impl Shard {
                     return self.offer(&span, group, DeliverySource::Read, sessions, me, ledger);
                 }
                 self.walks.remove(walk - 1);
-                let lost = self.receivers.as_mut().expect("it has begun").end_walk(&span);
-                assert_eq!(lost, [], "nothing goes out of the log here");
+                let lost = self.receivers.as_mut().expect("has begun").end_walk(&span);
+                assert_eq!(lost, [], "groups do not expire here");
             }
         }
     }
@@ -221,7 +221,7 @@ impl Shard {
         me: Incarnation,
         ledger: &mut Ledger,
     ) {
-        let receivers = self.receivers.as_mut().expect("it has begun");
+        let receivers = self.receivers.as_mut().expect("has begun");
         let partition = span.partition;
         for message in group.messages.iter() {
             let (place, content) = (group.place(&message), Message::decode(message.stored));
@@ -229,7 +229,7 @@ impl Shard {
             let again = if walk == DeliverySource::Read { receivers.again(partition, place) } else { Vec::new() };
             for slot in &again {
                 if *slot != GROUP {
-                    sessions.get_mut(slot).expect("it is there").send_again(partition, place, content);
+                    sessions.get_mut(slot).expect("exists").send_again(partition, place, content);
                 }
             }
             let here = sessions.iter_mut().filter(|(slot, _)| **slot as usize % SHARDS == self.index);

@@ -163,7 +163,7 @@ impl Node {
     ) {
         let packet_id = packet_id.and_then(NonZeroU16::new);
         let publish = Publish { ticket, refusal_seen, topic, packet_id, retain, message: vec![1, 2, 3] };
-        self.member.publish(self.now_ms, client, publish).expect("there is room");
+        self.member.publish(self.now_ms, client, publish).expect("not full");
         self.carry_out();
     }
 
@@ -333,7 +333,7 @@ fn what_follows_a_refused_message_of_its_client_is_refused_with_it() {
     assert_eq!(told, [11, 12, 13, 14, 15].map(|ticket| Decision::NotStored { client, ticket }));
     assert!(!has_intent(&node, client));
     node.publish(client, 16, Some(5), None);
-    assert_eq!(node.take(), [Decision::Stored { client, ticket: 16 }], "nothing is in its way");
+    assert_eq!(node.take(), [Decision::Stored { client, ticket: 16 }], "nothing delays it");
 }
 
 #[test]
@@ -481,7 +481,7 @@ fn a_message_that_is_withdrawn_leaves_its_identifier_to_a_later_one() {
     node.publish_to(client, &elsewhere, (13, 0), Some(5), None);
     node.pass(5000);
     assert_eq!(node.member.status(node.now_ms).counters.timeouts, 1);
-    assert!(has_intent(&node, client), "the record still says that the later one is on its way");
+    assert!(has_intent(&node, client), "the record still has the intent of the later one");
     node.take();
     node.do_all();
     let told = node.take();
@@ -553,7 +553,10 @@ fn a_session_that_is_not_of_a_nodes_share_is_left_to_others_only_for_a_while() {
         node.pass(1000);
     }
     assert_eq!(owned(&node.store), 0);
-    assert!(node.store.keys().all(|(key, ..)| key != Key::Node(life(9))), "nobody names the dead life any more");
+    assert!(
+        node.store.keys().all(|(key, ..)| key != Key::Node(life(9))),
+        "no record names the dead incarnation any more"
+    );
 }
 
 /// A late heartbeat does not bring a node back whose removal has begun.

@@ -144,7 +144,7 @@ impl World {
             self.now_ms = at_ms;
             self.ledger.now_ms = at_ms;
             self.pass_time_of_store();
-            let event = self.events.remove(&number).expect("each event comes once");
+            let event = self.events.remove(&number).expect("each event arrives once");
             self.happen(event);
         }
         for (client, state) in self.clients.iter().enumerate() {
@@ -403,7 +403,7 @@ impl World {
                 Output::Operation(id, operation) => self.ask_store(place, me, id, operation),
                 Output::Send(to, bytes) => self.send(place, to, &bytes),
                 Output::AddInterest(_) | Output::RemoveInterest(_) | Output::Probe(_) | Output::Echo { .. } => {
-                    unreachable!("nobody asks for QoS 0 here")
+                    unreachable!("no client subscribes at QoS 0 here")
                 }
                 Output::Decision(decision) => {
                     let is_fenced = matches!(decision, Decision::Fenced | Decision::Drained);

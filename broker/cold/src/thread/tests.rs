@@ -36,7 +36,7 @@ impl World {
     }
 
     fn ask(&mut self, request: SpillRequest) -> SpillResponse {
-        self.port.post(request).expect("there is room");
+        self.port.post(request).expect("not full");
         loop {
             if let Some(answer) = self.port.next_answer() {
                 return answer;
@@ -80,9 +80,9 @@ fn message(number: u64) -> Message {
 #[test]
 fn written_messages_are_readable_until_freed() {
     let folder = std::env::temp_dir().join(format!("tautwire-cold-{}", std::process::id()));
-    std::fs::create_dir_all(&folder).expect("a folder");
+    std::fs::create_dir_all(&folder).expect("a directory");
     std::fs::write(folder.join("cold-000000ff"), b"from an earlier run").expect("a file");
-    let mut world = World::new(Folder::emptied(&folder).expect("a folder"));
+    let mut world = World::new(Folder::emptied(&folder).expect("a directory"));
     assert!(!folder.join("cold-000000ff").exists());
     let spilled: Vec<Spilled> = world.write((0..100).map(message).collect()).into_iter().flatten().collect();
     assert_eq!(spilled.len(), 100);

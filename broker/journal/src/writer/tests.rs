@@ -45,7 +45,7 @@ fn wait_until(mut holds: impl FnMut() -> bool) {
 fn frames_of_several_shards_become_durable_in_order() {
     const TURNS: u64 = 2_000;
     let disk = FaultyDisk::new(1);
-    let (writer, frame_senders) = WriterThread::start(open(&disk), 3, |_| {}, || 0).expect("has threads");
+    let (writer, frame_senders) = WriterThread::start(open(&disk), 3, |_| {}, || 0).expect("a thread");
     thread::scope(|scope| {
         for mut frame_sender in frame_senders {
             scope.spawn(move || {
@@ -80,7 +80,7 @@ fn frames_of_several_shards_become_durable_in_order() {
 #[test]
 fn an_idle_writer_seals_what_it_has_written() {
     let disk = FaultyDisk::new(3);
-    let (writer, mut frame_senders) = WriterThread::start(open(&disk), 1, |_| {}, || 0).expect("has threads");
+    let (writer, mut frame_senders) = WriterThread::start(open(&disk), 1, |_| {}, || 0).expect("a thread");
     let handle = writer.handle();
     let sealed = || match read_header_and_seal(&disk, "segment-0000000000000001") {
         Ok(Ok((_, sealed))) => sealed,
@@ -88,7 +88,7 @@ fn an_idle_writer_seals_what_it_has_written() {
     };
     assert_eq!(sealed(), None);
     for turn in 1..=3 {
-        frame_senders[0].post(vec![turn; 10]).expect("there is room");
+        frame_senders[0].post(vec![turn; 10]).expect("not full");
         wait_until(|| frame_senders[0].durable() == TurnNumber(turn.into()));
         wait_until(|| sealed() == Some(handle.durable()));
     }
@@ -100,7 +100,7 @@ fn an_idle_writer_seals_what_it_has_written() {
 fn frames_posted_after_a_message_from_another_shard_come_later_in_the_log() {
     const TURNS: u64 = 3_000;
     let disk = FaultyDisk::new(6);
-    let (writer, mut frame_senders) = WriterThread::start(open(&disk), 2, |_| {}, || 0).expect("has threads");
+    let (writer, mut frame_senders) = WriterThread::start(open(&disk), 2, |_| {}, || 0).expect("a thread");
     let (notify, heard) = channel::<u64>();
     let post = |frame_sender: &mut FrameSender, number: u64| {
         while frame_sender.post(number.to_le_bytes().to_vec()).is_err() {
@@ -142,7 +142,7 @@ fn blocked_writer(disk: &FaultyDisk) -> (WriterThread, FrameSender, Sender<()>) 
             let _ = held.recv();
         }
     };
-    let (writer, mut frame_senders) = WriterThread::start(open(disk), 1, wake, || 0).expect("has threads");
+    let (writer, mut frame_senders) = WriterThread::start(open(disk), 1, wake, || 0).expect("a thread");
     let mut frame_sender = frame_senders.remove(0);
     frame_sender.post(vec![1]).expect("fits");
     wait_until(|| frame_sender.durable() == TurnNumber(1));
@@ -179,7 +179,7 @@ fn bytes_that_wait_are_limited_and_one_large_frame_is_taken() {
     assert!(matches!(frame_sender.post(vec![3]), Err(PostError::Full(_))));
     unblock.send(()).expect("the writer waits");
     wait_until(|| frame_sender.durable() == TurnNumber(2));
-    frame_sender.post(vec![3]).expect("there is room again");
+    frame_sender.post(vec![3]).expect("not full");
     writer.close().expect("no faults");
     assert_eq!(frames(&disk).len(), 3);
 }
@@ -193,7 +193,7 @@ fn after_a_failed_sync_nothing_becomes_durable_and_all_shards_are_notified() {
     let wake = move |_| {
         count.fetch_add(1, Ordering::SeqCst);
     };
-    let (writer, mut frame_senders) = WriterThread::start(log, 2, wake, || 0).expect("has threads");
+    let (writer, mut frame_senders) = WriterThread::start(log, 2, wake, || 0).expect("a thread");
     frame_senders[0].post(vec![1]).expect("fits");
     wait_until(|| frame_senders[0].durable() == TurnNumber(1));
     disk.set_faults(Faults { power_lost_at: Some(0), ..Faults::default() });
@@ -235,7 +235,7 @@ fn unsynced_data_may_be_lost_in_a_power_failure() {
 #[test]
 fn segments_that_a_snapshot_covers_are_used_again() {
     let disk = FaultyDisk::new(5);
-    let (writer, mut frame_senders) = WriterThread::start(open(&disk), 1, |_| {}, || 0).expect("has threads");
+    let (writer, mut frame_senders) = WriterThread::start(open(&disk), 1, |_| {}, || 0).expect("a thread");
     for _ in 0..100 {
         let turn = frame_senders[0].post(vec![7; 10_000]).expect("fits");
         wait_until(|| frame_senders[0].durable() == turn);
@@ -251,7 +251,7 @@ fn segments_that_a_snapshot_covers_are_used_again() {
 #[test]
 fn a_deferred_frame_is_written_with_the_next_one_or_after_a_delay() {
     let disk = FaultyDisk::new(1);
-    let (writer, mut frame_senders) = WriterThread::start(open(&disk), 2, |_| {}, || 0).expect("has threads");
+    let (writer, mut frame_senders) = WriterThread::start(open(&disk), 2, |_| {}, || 0).expect("a thread");
     let groups = writer.handle();
     let begun = Instant::now();
     let turn = frame_senders[0].post_deferred(vec![1]).expect("fits");
@@ -273,7 +273,7 @@ fn a_deferred_frame_is_written_with_the_next_one_or_after_a_delay() {
 fn deferred_frames_do_not_fill_the_ring() {
     const TURNS: u64 = 5_000;
     let disk = FaultyDisk::new(1);
-    let (writer, mut frame_senders) = WriterThread::start(open(&disk), 1, |_| {}, || 0).expect("has threads");
+    let (writer, mut frame_senders) = WriterThread::start(open(&disk), 1, |_| {}, || 0).expect("a thread");
     let groups = writer.handle();
     while frame_senders[0].posted() < TurnNumber(TURNS) {
         match frame_senders[0].post_deferred(vec![0; 100]) {

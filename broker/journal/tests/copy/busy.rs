@@ -57,7 +57,7 @@ impl Writer {
     /// Takes a snapshot of everything, and releases the earlier segments.
     fn release(&mut self, disk: &FaultyDisk) {
         // Enough frames to fill more than one segment.
-        let position = (0..20).map(|_| self.append()).max().expect("there are some");
+        let position = (0..20).map(|_| self.append()).max().expect("not empty");
         self.epochs += 1;
         let epoch = Epoch::new(self.epochs).expect("not 0");
         SnapshotWriter::begin(disk, ID, epoch, position, 0).and_then(SnapshotWriter::finish).expect("no faults");
@@ -85,12 +85,12 @@ impl Busy {
     }
 
     pub(crate) fn between_reads(&self, between: Between) {
-        self.writer.lock().expect("nobody panics").between = between;
+        self.writer.lock().expect("no panic").between = between;
     }
 
     /// Frames that have been written.
     pub(crate) fn written(&self) -> u64 {
-        self.writer.lock().expect("nobody panics").written
+        self.writer.lock().expect("no panic").written
     }
 
     pub(crate) fn listings(&self) -> usize {
@@ -98,14 +98,14 @@ impl Busy {
     }
 
     pub(crate) fn release(&self) {
-        self.writer.lock().expect("nobody panics").release(&self.disk);
+        self.writer.lock().expect("no panic").release(&self.disk);
     }
 
     fn write_on(&self) {
         /// The most frames written, so that reading ends.
         const FRAMES_MAX: u64 = 2_000;
         let reads = self.reads.fetch_add(1, Ordering::Relaxed);
-        let mut writer = self.writer.lock().expect("nobody panics");
+        let mut writer = self.writer.lock().expect("no panic");
         let may_append = writer.written < FRAMES_MAX && writer.below(8) == 0;
         match writer.between {
             Between::Nothing => {}

@@ -81,7 +81,7 @@ fn harm(world: &mut CrashTest) -> (String, Harm) {
     let is_state = |name: &&String| name.starts_with("segment-") || *name == "VERSION";
     let names: Vec<&String> = names.iter().filter(is_state).collect();
     let name = names[world.random.below(names.len() as u64) as usize].clone();
-    let bytes = world.disk.open(&name).and_then(|file| file.size_bytes()).expect("is there");
+    let bytes = world.disk.open(&name).and_then(|file| file.size_bytes()).expect("exists");
     let at = world.random.below(bytes);
     let harm = match world.random.below(8) {
         0..=3 => Harm::Flipped(at),
@@ -97,7 +97,7 @@ fn harm(world: &mut CrashTest) -> (String, Harm) {
         Harm::Flipped(at) => world.disk.flip_bit(&name, *at, world.random.below(8) as u8),
         Harm::Cleared(range) => world.disk.clear(&name, range.clone(), false),
         Harm::Cut(at) => world.disk.clear(&name, *at..bytes, true),
-        Harm::Removed => world.disk.remove(&name).expect("is there"),
+        Harm::Removed => world.disk.remove(&name).expect("exists"),
     }
     world.disk.sync_directory().expect("no faults");
     (name, harm)
@@ -129,7 +129,7 @@ pub(crate) fn run_with_data_loss(seed: u64) -> Outcome {
     let end = &recovery.end;
     assert!(
         (read.len() >= world.sealed || seal_is_lost) && !end.closed,
-        "{story}: {} of {} acknowledged frames are there, of which {} were sealed: {end:?}",
+        "{story}: {} of {} acknowledged frames exist, of which {} were sealed: {end:?}",
         read.len(),
         world.durable,
         world.sealed
@@ -144,7 +144,7 @@ fn continue_without(world: &mut CrashTest, story: &str) {
     assert!(!recovery.damage.is_empty(), "{story}: it was refused for nothing");
     let mut history = world.history.iter();
     let is_left = read.iter().all(|(_, read)| history.any(|written| written == read));
-    assert!(is_left, "{story}: something was read that was never written, or in another order");
+    assert!(is_left, "{story}: frames were read that were never written, or in another order");
 }
 
 #[test]
@@ -160,5 +160,5 @@ fn acknowledged_frames_survive_or_their_loss_is_reported() {
     }
     println!("{whole} whole, {refused} refused, {warned} with a warning");
     let all = seeds.end;
-    assert!(whole > all / 20 && refused > all / 4 && warned > 0, "{whole} {refused} {warned}: the lives were too easy");
+    assert!(whole > all / 20 && refused > all / 4 && warned > 0, "{whole} {refused} {warned}: the runs were too easy");
 }

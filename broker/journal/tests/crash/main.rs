@@ -55,7 +55,7 @@ fn run_workload(world: &mut CrashTest, failures: &mut usize) {
     match world.open_and_look() {
         Ok(()) => {
             let names = world.disk.list().unwrap_or_default();
-            assert!(!names.iter().any(|name| name.ends_with(".new")), "half-made files are gone: {names:?}");
+            assert!(!names.iter().any(|name| name.ends_with(".new")), "unfinished files remain: {names:?}");
             if world.random.one_in(2) {
                 world.inject_fault();
             }

@@ -31,7 +31,7 @@ fn recycle_segment(world: &mut CrashTest) {
         world.append_body(vec![1; bytes]).expect("no faults");
     }
     lose_power_at(world, 1);
-    world.commit().expect_err("there is no power");
+    world.commit().expect_err("the power has failed");
     world.log = None;
     world.disk.crash();
     let at = 1 + world.random.below(30);

@@ -23,7 +23,7 @@ fn closed_log(seed: u64) -> (CrashTest, Vec<(Position, Written)>) {
         world.durable = world.history.len();
     }
     world.disk.crash();
-    let (read, recovery) = world.open(OnDamage::Refuse).expect("is whole");
+    let (read, recovery) = world.open(OnDamage::Refuse).expect("intact");
     assert!(recovery.end.closed && recovery.end.torn.is_none());
     assert!(read.iter().map(|(_, written)| written).eq(&world.history));
     world.log = None;

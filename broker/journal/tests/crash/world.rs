@@ -67,10 +67,10 @@ impl CrashTest {
     pub(crate) fn open_and_look(&mut self) -> Result<(), LogError> {
         let (read, recovery) = self.open(OnDamage::Refuse)?;
         assert_eq!(recovery.damage, [], "nothing was damaged");
-        assert!(read.len() >= self.durable, "{} of {} durable frames are there", read.len(), self.durable);
-        assert!(read.len() <= self.history.len(), "there is a frame that was never appended, or was cut off");
+        assert!(read.len() >= self.durable, "only {} of {} durable frames exist", read.len(), self.durable);
+        assert!(read.len() <= self.history.len(), "a frame exists that was never appended, or was cut off");
         for ((_, read), written) in read.iter().zip(&self.history) {
-            assert!(read == written, "turn {} of shard {} is not what was written", read.turn, read.shard);
+            assert!(read == written, "turn {} of shard {} differs from what was written", read.turn, read.shard);
         }
         // What was read is durable now, and what was cut off never comes back.
         self.history.truncate(read.len());

@@ -238,7 +238,7 @@ fn what_is_late_behind_a_paused_leader_is_refused() {
         // Another node reads from the new leader, and fences.
         let fenced = loop {
             let Answer::Last(Some((sequence, found))) = second.ask_on(Operation::Last(subject(1))).await else {
-                panic!("the first group is gone")
+                panic!("the first group is missing")
             };
             let number = Group::decode(&found).expect("a group").number;
             match second.ask_on(append(1, Some(sequence), fence(number))).await {
@@ -251,7 +251,7 @@ fn what_is_late_behind_a_paused_leader_is_refused() {
         // Whichever server leads now, nothing was appended after the fence.
         for test_store in [&mut first, &mut second] {
             let Answer::Last(Some((sequence, found))) = test_store.ask_on(Operation::Last(subject(1))).await else {
-                panic!("the fence is gone")
+                panic!("the fence is missing")
             };
             assert_eq!((sequence, Group::decode(&found).expect("a group").body), (fenced, Body::Fence));
         }

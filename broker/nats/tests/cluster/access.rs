@@ -88,7 +88,7 @@ fn a_file_that_is_missing_ends_it_at_once_and_a_wrong_secret_is_tried_again() {
 fn by_tls_both_sides_show_certificates() {
     let Some(program) = program() else { return };
     let folder = std::env::temp_dir().join(format!("nats-tls-{}", std::process::id()));
-    fs::create_dir_all(&folder).expect("a folder");
+    fs::create_dir_all(&folder).expect("a directory");
     let mut params = CertificateParams::new(Vec::new()).expect("parameters");
     params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
     let authority = CertifiedIssuer::self_signed(params, KeyPair::generate().expect("a key")).expect("an authority");
@@ -117,7 +117,7 @@ fn by_tls_both_sides_show_certificates() {
 
     settings.access.tls.certificate = None;
     let node = Node::begin(settings, None);
-    node.told.wait_for("it is not let in", |told| {
+    node.told.wait_for("it is rejected", |told| {
         let waits = |told: &BrokerEvent| {
             matches!(told, BrokerEvent::ConnectionStatus(ConnectionStatus::Waiting(Error::Connection { .. })))
         };

@@ -86,12 +86,12 @@ fn what_is_sent_by_another_server_comes_once_all_nodes_know_who_listens() {
         for node in [&one, &other] {
             assert!(node.handle().send(&subject, in_time.clone()));
         }
-        wait_until("both are heard", || {
+        wait_until("both messages arrive", || {
             heard(&listener, &subject).into_iter().filter(|(_, message)| *message == in_time).count() == 2
         });
         came += heard(&listener, &subject).iter().filter(|(_, message)| *message == too_early).count();
     }
     // A machine that stalls for a moment may deliver it nevertheless.
-    assert!(came < 3, "there was nothing to wait for");
+    assert!(came < 3, "the delay had no effect");
     assert_eq!(status(&listener).counters.spreads_unanswered, 0);
 }

@@ -151,7 +151,7 @@ fn a_watch_of_nodes_outlives_all_servers() {
                 }
             }
         };
-        tokio::time::timeout(PATIENCE, removed).await.expect("it is buried");
+        tokio::time::timeout(PATIENCE, removed).await.expect("removed");
     });
 }
 
@@ -169,10 +169,14 @@ fn publishers_wait_for_a_partition_that_is_behind_and_nothing_is_lost() {
     for ticket in 0..20 {
         node.publish(served.client, ticket, "t", &message);
     }
-    node.told.wait_for("the client is held", |told| told.contains(&BrokerEvent::Hold(served.client)).then_some(()));
+    node.told.wait_for("reading from the client is paused", |told| {
+        told.contains(&BrokerEvent::Hold(served.client)).then_some(())
+    });
     (0..3).for_each(|at| servers.resume(at));
     node.wait_stored(served.client, 19);
-    node.told.wait_for("the client goes on", |told| told.contains(&BrokerEvent::GoOn(served.client)).then_some(()));
+    node.told.wait_for("reading from the client resumes", |told| {
+        told.contains(&BrokerEvent::GoOn(served.client)).then_some(())
+    });
     assert!((0..20).all(|ticket| node.has_stored(served.client, ticket)));
 }
 

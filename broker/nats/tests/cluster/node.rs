@@ -155,7 +155,7 @@ impl Node {
         let deadline = Instant::now() + PATIENCE;
         let mut node = Node::begin(settings.clone(), former);
         while !comes_far(&node) {
-            assert!(Instant::now() < deadline, "each life of the node is taken for dead before it serves");
+            assert!(Instant::now() < deadline, "each run of the node is declared dead before it serves");
             let former = node.me;
             // The previous run must end before the next one begins.
             drop(node);
@@ -186,7 +186,7 @@ impl Node {
     }
 
     pub(crate) fn give(&self, command: Command) {
-        self.handle().give(command).expect("room");
+        self.handle().give(command).expect("not full");
     }
 
     pub(crate) fn claim(&self, ticket: u64, client_id: &str) {

@@ -36,7 +36,7 @@ fn who_is_taken_for_dead_ends_and_its_next_life_serves() {
 
     // The holder of the data directory's lock knows that the previous run has ended. Here it has not, and is fenced.
     let b = Node::start(settings(&servers), Some(a.me));
-    a.told.wait_for("the life ends", |told| told.contains(&BrokerEvent::EndReason(EndReason::Fenced)).then_some(()));
+    a.told.wait_for("the run ends", |told| told.contains(&BrokerEvent::EndReason(EndReason::Fenced)).then_some(()));
     a.wait_decision(&Decision::Fenced);
     assert!(!a.handle().is_serving());
     let late = Command::Left { client: served.client, state: Vec::new() };

@@ -81,7 +81,7 @@ fn what_is_too_large_for_the_servers_is_refused_and_nothing_stops() {
     assert!(matches!(node.handle().give(message(max + 1)), Err(Refused::TooLarge(_))));
     // Several of the largest messages never fit into one group, and small ones fill groups up.
     for bytes in [max, max - 1, max / 2, max / 2 - 1, 1] {
-        node.handle().give(message(bytes)).expect("room");
+        node.handle().give(message(bytes)).expect("not full");
     }
     for bytes in [max, max - 1, max / 2, max / 2 - 1, 1] {
         node.wait_stored(served.client, bytes as u64);
@@ -103,7 +103,7 @@ fn who_finds_the_queue_full_is_told_when_there_is_room() {
             node.handle().give(claim).err()
         });
         assert!(matches!(refused, Some(Refused::Full(Command::Claim { .. }))));
-        node.told.wait_for("there is room", |told| told.contains(&BrokerEvent::Room).then_some(()));
+        node.told.wait_for("the queue has space", |told| told.contains(&BrokerEvent::Room).then_some(()));
         node.told.forget();
     }
 }

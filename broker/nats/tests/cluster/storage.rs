@@ -37,7 +37,7 @@ fn a_node_keeps_delivers_and_leaves_nothing_behind_when_it_is_drained() {
     a.wait_stored(lasting, 1);
     for node in [&a, &b] {
         node.give(Command::RetainedSync { ticket: 9 });
-        wait(node, "the search may look", |decision| *decision == Decision::RetainedSync { ticket: 9 });
+        wait(node, "the scan may begin", |decision| *decision == Decision::RetainedSync { ticket: 9 });
         wait(node, "the message is retained", |decision| {
             let Decision::Retain(changes) = decision else { return false };
             changes.iter().any(|change| change.record.topic == "t" && change.record.message == b"kept")

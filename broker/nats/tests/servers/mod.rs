@@ -86,7 +86,7 @@ impl Servers {
         let routes = config.has_slow_routes.then(|| SlowRoutes::to(ports.iter().map(|ports| ports.routes)));
         let mut all = Servers { program: program.to_owned(), folder, servers, routes };
         for at in 0..count {
-            fs::create_dir_all(all.server_folder(at)).expect("a folder");
+            fs::create_dir_all(all.server_folder(at)).expect("a directory");
             fs::write(all.config_file(at), all.config(at, config)).expect("a file");
             all.spawn(at);
         }
@@ -168,7 +168,7 @@ impl Servers {
 
     /// Delays all messages between servers from now on.
     pub(crate) fn delay_routes(&self, delay_ms: u64) {
-        self.routes.as_ref().expect("they can be slow").delay(delay_ms);
+        self.routes.as_ref().expect("routes can be delayed").delay(delay_ms);
     }
 
     /// The monitoring addresses of all.

@@ -57,7 +57,7 @@ pub(crate) fn start(settings: Settings, threads: usize) -> Running {
         threads,
         None,
     );
-    Running(Some(broker.expect("a broker starts on a port of the kernel's choice")))
+    Running(Some(broker.expect("the broker starts on a port chosen by the kernel")))
 }
 
 /// Without `$SYS` topics, nothing wakes a thread by chance.
@@ -126,7 +126,7 @@ impl Client {
         loop {
             match decode(&self.input, &DecodeOptions::new(self.version)) {
                 Ok((packet, length)) => {
-                    let owned = packet.to_owned_packet().expect("what was decoded can be kept");
+                    let owned = packet.to_owned_packet().expect("decoded records are valid");
                     self.input.drain(..length);
                     return Some(owned);
                 }

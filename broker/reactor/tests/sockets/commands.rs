@@ -21,7 +21,7 @@ fn a_thread_that_sleeps_is_woken_for_every_message() {
     for threads in [1, 2] {
         let broker = start(quiet(), threads);
         let control = broker.control();
-        assert_eq!(publish(&control, "t", b"nobody is there"), Ok(false));
+        assert_eq!(publish(&control, "t", b"no subscriber"), Ok(false));
         let mut subscriber = Client::connect(&broker, "subscriber");
         subscriber.subscribe("t", QoS::AtLeastOnce);
         for n in 0..2_000 {

@@ -79,7 +79,7 @@ fn stopping_tells_clients_and_closes_their_connections() {
     let begun = Instant::now();
     let stopping = thread::spawn(move || broker.stop());
     for client in &mut new {
-        let packet = client.next().expect("a goodbye");
+        let packet = client.next().expect("DISCONNECT");
         let Packet::Disconnect(goodbye) = packet.as_packet() else { panic!("{packet:?}") };
         assert_eq!(goodbye.reason, DisconnectReason::ServerShuttingDown);
         assert!(client.next().is_none());
@@ -89,5 +89,5 @@ fn stopping_tells_clients_and_closes_their_connections() {
     drop((new, old, nameless));
     stopping.join().expect("the broker stops");
     assert!(begun.elapsed() < PATIENCE / 2);
-    assert!(std::net::TcpStream::connect(address).is_err(), "nobody listens any more");
+    assert!(std::net::TcpStream::connect(address).is_err(), "the listener is closed");
 }

@@ -52,7 +52,7 @@ fn more_clients_than_lanes_may_be_in_the_midst_of_large_packets() {
         let (topic, payload) = subscriber.next_message();
         let n: usize = topic.trim_start_matches("t/").parse().expect("a topic that was sent to");
         assert!(payload == pattern(n, length(n)), "message {n}");
-        assert!(!std::mem::replace(&mut seen[n], true), "message {n} came twice");
+        assert!(!std::mem::replace(&mut seen[n], true), "duplicate message {n}");
     }
 }
 

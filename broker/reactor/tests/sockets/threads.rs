@@ -109,7 +109,7 @@ fn publishers_go_on_when_another_thread_has_caught_up() {
         })
         .collect();
     for (writing, reading) in publishers {
-        writing.join().expect("everything is taken");
+        writing.join().expect("everything is accepted");
         reading.join().expect("everything is acknowledged");
     }
     for reading in reading {

@@ -48,11 +48,11 @@ impl Configurations {
         let is_there = self.held.contains(&ticket);
         match outcome {
             ProposalOutcome::Accepted(_) => {
-                assert!(is_there, "proposal {ticket} is accepted and not there");
+                assert!(is_there, "proposal {ticket} was accepted but is missing");
                 self.proposed.insert(ticket, true);
             }
             ProposalOutcome::Outdated(_) | ProposalOutcome::TooLarge => {
-                assert!(!is_there, "proposal {ticket} is refused and there: {outcome:?}");
+                assert!(!is_there, "proposal {ticket} was rejected but exists: {outcome:?}");
             }
             ProposalOutcome::Overtaken(_) | ProposalOutcome::Unavailable => {}
         }

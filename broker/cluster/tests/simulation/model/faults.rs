@@ -81,7 +81,7 @@ impl World {
         self.ledger.sessions.settle();
         for (key, _, _) in self.store.keys() {
             if let Key::Node(node) = key {
-                assert!(self.place_of(node).is_some(), "{key} is still there, and the node is dead");
+                assert!(self.place_of(node).is_some(), "{key} still exists although the node is dead");
             }
         }
         self.settle_group();
@@ -107,7 +107,7 @@ impl World {
         let group = self.store.keys().find(|(key, ..)| matches!(key, Key::Group(_)));
         let group = group.map(|(_, _, value)| ShareRecord::decode(value).expect("a record"));
         let members: BTreeSet<_> = group.iter().flat_map(|group| group.members.keys().copied()).collect();
-        assert_eq!(members, share, "the group has other members than those who have subscribed");
-        assert_eq!(group.is_some(), !members.is_empty(), "nobody removes the group");
+        assert_eq!(members, share, "the members of the group are not the subscribers");
+        assert_eq!(group.is_some(), !members.is_empty(), "the group is not removed");
     }
 }

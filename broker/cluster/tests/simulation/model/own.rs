@@ -24,7 +24,7 @@ impl OperatorPublishes {
 
     pub(crate) fn logged(&mut self, number: u64) {
         let before = self.known.insert(number, Known::Logged);
-        assert_eq!(before, None, "message {number} of an operator comes into the log");
+        assert_eq!(before, None, "message {number} of an operator is appended to the log");
     }
 
     /// The outcome of a message was reported.

@@ -41,7 +41,7 @@ impl Retaining {
     pub(crate) fn kept(&mut self, value: &[u8], now_ms: u64) {
         let record = RetainedRecord::decode(value).expect("a retained record");
         let before = self.kept.insert(record.topic.clone(), (record.place, now_ms)).map(|(place, _)| place);
-        assert!(before < Some(record.place), "{record:?} replaces what stands at {before:?}");
+        assert!(before < Some(record.place), "{record:?} replaces a record with position {before:?}");
         let is_logged = self.logged.get(&record.topic).is_some_and(|last| record.place <= *last);
         assert!(is_logged, "{record:?} is retained and not in the log");
     }
@@ -54,7 +54,7 @@ impl Retaining {
         let topic = name(message.topic);
         let Some(place) = self.places.get(&(message.client, message.number, message.epoch)) else { return };
         let kept = self.kept.get(&topic).map(|(place, _)| *place);
-        assert!(kept >= Some(*place), "{message:?} is acknowledged, and {topic} retains what stands at {kept:?}");
+        assert!(kept >= Some(*place), "{message:?} is acknowledged, but {topic} retains position {kept:?}");
         let acknowledged = self.acknowledged.entry(topic).or_insert(*place);
         *acknowledged = (*acknowledged).max(*place);
     }
@@ -90,7 +90,7 @@ impl Mirrored {
         now_ms: u64,
     ) {
         let before = self.topics.insert(record.topic.clone(), (record.place, sequence)).map(|(place, _)| place);
-        assert!(before < Some(record.place), "a copy has {before:?} and takes on {record:?}");
+        assert!(before < Some(record.place), "a copy with {before:?} applies {record:?}");
         let expected = match (record.retain, retaining.kept.get(&record.topic)) {
             (Retain::Seconds(seconds), Some((place, since_ms))) if *place == record.place => {
                 Some(*since_ms as i64 + i64::from(seconds) * 1000 - now_ms as i64)
@@ -119,14 +119,14 @@ impl Mirrored {
     }
 
     pub(crate) fn sync_retained(&mut self, ticket: u64) {
-        let floor = self.floors.remove(&ticket).expect("somebody asked");
+        let floor = self.floors.remove(&ticket).expect("a request");
         self.has(&floor);
     }
 
     pub(crate) fn has(&self, floor: &Floor) {
         for (topic, place) in floor {
             let found = self.topics.get(topic).map(|(place, _)| *place);
-            assert!(found >= Some(*place), "{topic} has {found:?}, and {place:?} was acknowledged before the search");
+            assert!(found >= Some(*place), "{topic} has {found:?}, and {place:?} was acknowledged before the scan");
         }
     }
 }

@@ -79,7 +79,7 @@ impl Sessions {
     pub(crate) fn published(&mut self, client: usize, number: u64, key: ClientKey) {
         let is_due = self.records.get(&key).is_some_and(|(record, _)| due(record).contains(&number));
         assert!(is_due, "will {number} of client {client} is published, and the record does not say so");
-        let given = self.wills.get_mut(&(client, number)).expect("somebody gave it");
+        let given = self.wills.get_mut(&(client, number)).expect("an operator");
         assert!(!given.is_published, "will {number} of client {client} is published twice");
         given.is_published = true;
         self.published += 1;
@@ -127,12 +127,12 @@ impl Sessions {
 
     /// The store has removed a record, on request or because it has expired.
     pub(crate) fn removed(&mut self, key: ClientKey, has_expired: bool, now_ms: u64) -> usize {
-        let (record, _) = self.records.remove(&key).expect("it was there");
+        let (record, _) = self.records.remove(&key).expect("existed");
         let client = client_of(&record);
         for number in pending(&record) {
             let given = &self.wills[&(client, number)];
             let is_settled = given.is_published || given.is_disconnected;
-            assert!(is_settled, "will {number} of client {client} goes with its session");
+            assert!(is_settled, "will {number} of client {client} is lost with its session");
         }
         if has_expired {
             assert_eq!(record.owner, None, "client {client} is served, and its session expires");
@@ -152,7 +152,7 @@ impl Sessions {
     pub(crate) fn settle(&self) {
         for (record, _) in self.records.values() {
             assert!(record.due.is_empty(), "wills of {} are due and not published", record.client_id);
-            assert!(record.owner.is_some(), "{} is connected, and its session is nobody's", record.client_id);
+            assert!(record.owner.is_some(), "{} is connected, but its session has no owner", record.client_id);
         }
     }
 }
