@@ -59,7 +59,7 @@ pub struct Broker {
     spill_thread: Option<SpillThread>,
     control: Control,
     /// Each thread sends one message when it is idle for the first time.
-    idle_signal: Mutex<Receiver<()>>,
+    idle_receiver: Mutex<Receiver<()>>,
 }
 
 /// Controls and observes a broker from other threads, even after it has stopped.
@@ -524,9 +524,9 @@ impl Broker {
         let mut clock = Clock::new();
         let stop = Arc::new(AtomicBool::new(false));
         let (inboxes, commands): (Vec<_>, Vec<_>) = wakers.iter().cloned().map(Inbox::new).unzip();
-        let (idle_sender, idle_signal) = mpsc::channel();
+        let (idle_sender, idle_receiver) = mpsc::channel();
         let mut broker = Broker {
-            idle_signal: Mutex::new(idle_signal),
+            idle_receiver: Mutex::new(idle_receiver),
             addresses: listener_set.addresses(),
             stop: stop.clone(),
             wakers: wakers.clone(),
@@ -606,8 +606,8 @@ impl Broker {
     /// Waits until each thread was idle once, and has thus run the code of an idle thread. Waits at most `timeout` per thread; returns
     /// whether all were. Call it once.
     pub fn wait_until_idle(&self, timeout: Duration) -> bool {
-        let idle_signal = self.idle_signal.lock().unwrap_or_else(PoisonError::into_inner);
-        self.threads.iter().all(|_| idle_signal.recv_timeout(timeout).is_ok())
+        let idle_receiver = self.idle_receiver.lock().unwrap_or_else(PoisonError::into_inner);
+        self.threads.iter().all(|_| idle_receiver.recv_timeout(timeout).is_ok())
     }
 
     /// Returns a handle to control and observe the broker.
