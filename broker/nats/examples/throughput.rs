@@ -16,7 +16,7 @@ use futures_util::stream::FuturesUnordered;
 use tautwire_cluster::names::ClientKey;
 use tautwire_cluster::{Decision, Start};
 use tautwire_nats::{
-    Access, Address, Broker, Command, ConnectionStatus, Credentials, EndReason, Handle, Life, Limits, Settings,
+    Access, Address, Broker, Command, ConnectionStatus, Credentials, EndReason, Handle, Limits, NodeRun, Settings,
     Storage, Syncing, Times, Tls, connect, random_incarnation,
 };
 
@@ -64,7 +64,7 @@ fn main() {
         values.sort_by(f64::total_cmp);
         println!("| {what} | {:.0} | {:.0} | {:.0} |", values[values.len() / 2], values[0], values[values.len() - 1]);
     }
-    let counters = node.life.handle().counters().all();
+    let counters = node.run.handle().counters().all();
     println!("\n{}", counters.iter().map(|(name, _, count)| format!("{name} {count}")).collect::<Vec<_>>().join(", "));
 }
 
@@ -185,7 +185,7 @@ fn sequence(answer: &[u8]) -> Option<u64> {
 }
 
 struct Node {
-    life: Life,
+    run: NodeRun,
     answers: Receiver<BenchAnswer>,
     next: AtomicU64,
 }
@@ -234,8 +234,8 @@ impl Node {
         let (teller, answers) = channel();
         let broker = Arc::new(BenchBroker(Mutex::new(teller)));
         let me = random_incarnation().expect("a number");
-        let life = Life::begin(settings(servers), me, None, broker).expect("a thread");
-        let node = Node { life, answers, next: AtomicU64::new(1) };
+        let run = NodeRun::begin(settings(servers), me, None, broker).expect("a thread");
+        let node = Node { run, answers, next: AtomicU64::new(1) };
         while !matches!(node.answer(), BenchAnswer::Resumed) {}
         node
     }
@@ -250,7 +250,7 @@ impl Node {
 
     fn claim(&self, client_id: String) {
         let command = Command::Claim { ticket: self.ticket(), client_id, start: Start::Resume };
-        self.life.handle().give(command).expect("not full");
+        self.run.handle().give(command).expect("not full");
     }
 
     /// Publishes messages of many clients to many topics.
@@ -275,7 +275,7 @@ impl Node {
             let message = vec![b'x'; PAYLOAD_BYTES];
             let command =
                 Command::Publish { client, ticket, refusal_seen: 0, topic, packet_id: None, retain: None, message };
-            self.life.handle().give(command).expect("not full");
+            self.run.handle().give(command).expect("not full");
         })
     }
 

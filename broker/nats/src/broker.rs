@@ -11,8 +11,8 @@ use crate::handle::Handle;
 /// The broker, as its cluster node sees it. The node's thread calls all methods and waits for them, so they must return quickly, for
 /// example after posting to the inbox of a shard.
 pub trait Broker: Send + Sync + 'static {
-    /// A new run of the node begins; `life` is the handle to it. Called before any other method.
-    fn node_started(&self, life: &Handle);
+    /// A new run of the node begins; `handle` is the handle to it. Called before any other method.
+    fn node_started(&self, handle: &Handle);
 
     /// Passes a decision to the engine. Their number is bounded by what the engine has requested, plus a few; none may be lost.
     fn decide(&self, decision: Decision);

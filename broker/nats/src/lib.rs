@@ -42,7 +42,7 @@ pub use connection::{Address, connect};
 pub use counters::{Counter, Counters};
 pub use error::Error;
 pub use handle::{Handle, Refused};
-pub use node::{Life, random_incarnation};
+pub use node::{NodeRun, random_incarnation};
 pub use settings::{Access, Credentials, Limits, Settings, Storage, Syncing, Times, Tls};
 pub use setup::{ClusterInfo, prepare};
 pub use start::{check, found};

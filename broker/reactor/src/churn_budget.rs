@@ -60,7 +60,8 @@ impl ChurnBudget {
         }
     }
 
-    /// Whether the turn may accept a client. It accepts at least one, however long other churn work has taken.
+    /// Whether the turn may accept a client. Unless it spends nothing on churn, it accepts at least one, however long other churn work has
+    /// taken.
     pub(crate) fn may_admit(&mut self, now_us: impl Fn() -> u64) -> bool {
         let may = self.may_continue(&now_us) || (!self.has_admitted && self.budget(&now_us) != TimeBudget::Nothing);
         self.has_admitted = true;

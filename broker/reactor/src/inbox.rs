@@ -168,7 +168,7 @@ struct Queue {
     /// Authentication decisions. Each belongs to a waiting client, so there are no more than connections.
     auth_decisions: VecDeque<(ConnectionId, AuthDecision)>,
     /// Cluster events. Their number is limited, because they answer requests of the shard or use credit that it has granted by
-    /// `ClusterRequest::Took`.
+    /// `ClusterRequest::Received`.
     events: VecDeque<QueuedEvent>,
     /// The bytes of QoS 0 messages among the events.
     qos0_bytes: usize,

@@ -30,10 +30,10 @@ pub(super) struct SegmentPreparer<D: Disk> {
 impl<D: Disk> SegmentPreparer<D> {
     /// Starts the thread.
     pub(super) fn start(shared: Arc<Shared>) -> Result<SegmentPreparer<D>, LogError> {
-        let (requests, work) = channel::<SegmentRequest<D>>();
+        let (requests, pending) = channel::<SegmentRequest<D>>();
         let (done, prepared) = channel();
         let work = move || {
-            while let Ok(request) = work.recv() {
+            while let Ok(request) = pending.recv() {
                 if done.send(request.execute()).is_err() {
                     return;
                 }

@@ -24,7 +24,7 @@ use node_loop::NodeLoop;
 
 /// A running node. Runs until it is stopped or fenced. Dropping it waits for the end.
 #[derive(Debug)]
-pub struct Life {
+pub struct NodeRun {
     handle: Handle,
     thread: Option<JoinHandle<()>>,
 }
@@ -45,7 +45,7 @@ pub fn random_incarnation() -> Result<Incarnation, Error> {
     }
 }
 
-impl Life {
+impl NodeRun {
     /// Starts the run `me` on a thread of its own. `former` is the previous run in the same data directory, whose lock the caller holds.
     ///
     /// # Errors
@@ -55,7 +55,7 @@ impl Life {
         me: Incarnation,
         former: Option<Incarnation>,
         broker: Arc<dyn Broker>,
-    ) -> Result<Life, Error> {
+    ) -> Result<NodeRun, Error> {
         let refused = |error: std::io::Error| Error::System { why: error.to_string() };
         let runtime = runtime()?;
         let (handle, commands, bus) = Handle::new(&settings.limits);
@@ -71,7 +71,7 @@ impl Life {
             broker.node_ended(&ended);
         };
         let thread = Builder::new().name("cluster".to_owned()).spawn(work).map_err(refused)?;
-        Ok(Life { handle, thread: Some(thread) })
+        Ok(NodeRun { handle, thread: Some(thread) })
     }
 
     /// Returns the handle for the shards.
@@ -80,7 +80,7 @@ impl Life {
     }
 }
 
-impl Drop for Life {
+impl Drop for NodeRun {
     fn drop(&mut self) {
         self.handle.shared().stop.notify_one();
         // The thread itself may drop this value, when the broker learns that the run has ended.

@@ -6,7 +6,7 @@ use std::time::Instant;
 use tautwire_cluster::names::{ClientKey, Incarnation};
 use tautwire_cluster::{Decision, Refusal, Start};
 use tautwire_nats::{
-    Access, Address, Broker, Command, ConnectionStatus, Credentials, EndReason, Handle, Life, Limits, Settings,
+    Access, Address, Broker, Command, ConnectionStatus, Credentials, EndReason, Handle, Limits, NodeRun, Settings,
     Storage, Syncing, Times, Tls, connect, random_incarnation,
 };
 
@@ -109,7 +109,7 @@ pub(crate) async fn client(settings: &Settings) -> async_nats::Client {
 pub(crate) struct Node {
     pub(crate) me: Incarnation,
     pub(crate) told: Arc<EventRecorder>,
-    life: Life,
+    run: NodeRun,
 }
 
 /// The data with which a client is served.
@@ -177,12 +177,12 @@ impl Node {
     pub(crate) fn begin(settings: Settings, former: Option<Incarnation>) -> Node {
         let me = random_incarnation().expect("a number");
         let told = Arc::new(EventRecorder::default());
-        let life = Life::begin(settings, me, former, told.clone()).expect("a thread");
-        Node { me, told, life }
+        let run = NodeRun::begin(settings, me, former, told.clone()).expect("a thread");
+        Node { me, told, run }
     }
 
     pub(crate) fn handle(&self) -> &Handle {
-        self.life.handle()
+        self.run.handle()
     }
 
     pub(crate) fn give(&self, command: Command) {
