@@ -56,7 +56,7 @@ NATS_SERVER := $(abspath $(TARGET_DIR))/nats-server-$(NATS_SERVER_VERSION)/nats-
 
 say = @printf '\n== %s\n' '$(1)'
 # Targets of which none builds what another one needs. What each says is shown when it has ended.
-together = $(MAKE) --jobs=2 --output-sync=target TOGETHER=1 $(1)
+together = $(MAKE) --jobs=$(1) --output-sync=target TOGETHER=1 $(2)
 
 .PHONY: help
 help: ## list the targets
@@ -67,23 +67,36 @@ help: ## list the targets
 .PHONY: build
 build: ## build the release binary, bin/tautwire
 	@tools/need.sh cargo cc
-	@RUSTFLAGS="$(RELEASE_RUSTFLAGS)" $(CARGO) build --release --locked --target $(HOST) -p tautwire-server --features cluster
+	@RUSTFLAGS="$(RELEASE_RUSTFLAGS)" $(CARGO) build --release --locked --target $(HOST) -p tautwire-server
 	@mkdir -p bin
 	@cmp -s $(BUILT) bin/tautwire || install -m 755 $(BUILT) bin/tautwire
 
 .PHONY: run
-run: build ## build and start the broker on 127.0.0.1:1883; Ctrl-C ends it
-	@exec bin/tautwire serve
+run: ## build the broker for development and start it on 127.0.0.1:1883; Ctrl-C ends it. `make build` makes the fast one
+	@tools/need.sh cargo cc
+	@$(CARGO) build --locked -p tautwire-server
+	@exec $(TARGET_DIR)/debug/tautwire serve
 
 # Test.
 
 .PHONY: test
-test: tools lint-and-build test-rust test-spec test-supply test-go test-c test-typescript test-dashboard test-python test-examples test-docs test-generate test-differential test-scenario test-openapi test-telemetry test-hostile test-soak test-stress-short test-interop test-nodelay test-packages test-bench test-regressions ## all checks and tests; installs what they need
+test: tools ## all checks and tests; installs what they need
+	@$(call together,2,lint build test-prepare)
+	@$(call together,3,$(COMPUTING) $(WAITING))
+	@$(call together,2,$(TIMED))
 
-# The compiler of `build` has one core at its end, and clippy needs both only now and then.
-.PHONY: lint-and-build
-lint-and-build:
-	@$(call together,lint build)
+# Suites that keep the cores busy, those that wait for clocks and sockets, and those that judge how long somebody waits.
+COMPUTING := test-rust test-typescript test-generate test-python test-c test-go test-differential test-regressions test-bench test-spec test-supply
+WAITING := test-telemetry test-dashboard test-scenario test-interop test-docs test-examples test-openapi test-soak test-packages
+TIMED := test-hostile test-stress-short test-nodelay
+
+# What several suites need is made before they start.
+.PHONY: test-prepare
+test-prepare: .venv/ready typescript python-venv $(NATS_SERVER)
+
+.PHONY: check
+check: ## format, lints and tests of what has changed since the last commit, or since SINCE=main
+	@$(PYTHON) -B tools/check.py $(SINCE)
 
 .PHONY: tools
 tools:
@@ -96,8 +109,7 @@ lint: ## formatting, clippy, the rules of this repository (tools/tidy), and lice
 	@$(CARGO) fmt --all --check
 	@for crate in $(wildcard $(addsuffix /Cargo.toml,$(APART))); do $(CARGO) fmt --manifest-path $$crate --check; done
 	@$(CARGO) clippy --workspace --all-targets --locked --quiet -- -D warnings
-	@$(CARGO) clippy -p tautwire-client --all-targets --all-features --locked --quiet -- -D warnings
-	@$(CARGO) clippy -p tautwire-server --all-targets --features cluster --locked --quiet -- -D warnings
+	@$(CARGO) clippy -p tautwire-server --no-default-features --locked --quiet -- -D warnings
 	@for crate in $(wildcard $(addsuffix /Cargo.toml,$(LINTED_APART))); do \
 	    CARGO_TARGET_DIR=$(abspath $(TARGET_DIR))/apart $(CARGO) clippy --manifest-path $$crate --all-targets --locked --quiet -- -D warnings; \
 	done
@@ -107,12 +119,10 @@ lint: ## formatting, clippy, the rules of this repository (tools/tidy), and lice
 	@if command -v shellcheck >/dev/null; then shellcheck $(SHELL_SCRIPTS); fi
 
 .PHONY: test-rust
-# Most of them wait for sockets, not for the processor: hence more threads than cores.
 test-rust: ## unit, property, vector, conformance and hostile-input tests
 	$(call say,test-rust)
-	@RUST_TEST_THREADS=8 $(CARGO) test --workspace --locked --quiet
-	@RUST_TEST_THREADS=8 $(CARGO) test -p tautwire-client --all-features --locked --quiet
-	@$(CARGO) test -p tautwire-server --bins --features cluster --locked --quiet
+	@$(PYTHON) -B tools/rust_tests.py --workspace
+	@$(CARGO) test --workspace --doc --locked --quiet
 
 .PHONY: test-spec
 test-spec: .venv/ready ## vectors, their schema, the words of errors, the ledger of statements, and the tools
@@ -172,7 +182,7 @@ typescript: ## build the TypeScript packages and their tests, if something has c
 .PHONY: test-typescript
 test-typescript: build typescript ## the TypeScript packages: types, tests, lint, size, a browser, other runtimes, recipes of installing
 	$(call say,test-typescript)
-	@$(call together,typescript-tests typescript-recipes)
+	@$(call together,2,typescript-tests typescript-recipes)
 
 .PHONY: typescript-tests
 typescript-tests:

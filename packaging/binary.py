@@ -66,7 +66,7 @@ def built(target: Platform) -> Path:
     if os.environ.get("TAUTWIRE_PLATFORMS") != "host":
         environment["TAUTWIRE_COMMIT"] = run("git", "rev-parse", "--short=12", "HEAD").strip()
         environment["TAUTWIRE_RUSTC"] = run("rustc", "--version").split()[1]
-    command = ["cargo", "build", "--release", "--locked", "--target", target.triple, "-p", "tautwire-server", "--features", "cluster"]
+    command = ["cargo", "build", "--release", "--locked", "--target", target.triple, "-p", "tautwire-server"]
     run(*command, **environment)
     return TARGET / target.triple / "release/tautwire"
 

@@ -56,7 +56,7 @@ class CannotRead(Exception):
 def products() -> list[Product]:
     """All that is given away."""
     return [
-        with_dashboard(rust("tautwire", "tautwire-server", "--features=cluster", is_program=True)),
+        with_dashboard(rust("tautwire", "tautwire-server", is_program=True)),
         rust("client-rust", "tautwire-client", "--all-features", is_program=False),
         rust("client-python", "tautwire-python", is_program=False, folder="clients/python"),
         *(npm(path) for path in sorted((ROOT / "clients/typescript/packages").iterdir()) if path.is_dir()),

@@ -26,8 +26,8 @@ impl Plan {
         if !config.cluster.has_servers() {
             return Ok(None);
         }
-        let why = "cluster.servers: this broker has been built without clusters; use a release, or build it with \
-                   `--features cluster` [cluster_not_built]";
+        let why = "cluster.servers: this broker has been built without clusters; use a release, or build it \
+                   with the default features [cluster_not_built]";
         Err(vec![why.to_owned()])
     }
 }

@@ -1,0 +1,85 @@
+"""Compiles the tests of Rust crates and runs the programs side by side: most of them wait, for sockets and for the clock.
+
+Usage: tools/rust_tests.py CARGO-TEST-ARGUMENT...
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+
+CARGO = os.environ.get("CARGO", "cargo")
+# The longest begins first, and the others run beside it.
+FIRST = ["conformance", "cli", "simulation"]
+# On two cores: one that computes never waits for one that sleeps.
+PROGRAMS_AT_ONCE = 4
+THREADS_OF_A_PROGRAM = {"conformance": "8"}
+DEFAULT_THREADS = "4"
+
+
+@dataclass(frozen=True)
+class Program:
+    crate: str
+    name: str
+    path: str
+    folder: Path
+
+    @property
+    def rank(self) -> int:
+        return FIRST.index(self.name) if self.name in FIRST else len(FIRST)
+
+
+@dataclass(frozen=True)
+class Result:
+    program: Program
+    status: int
+    output: str
+    seconds: float
+
+
+def compiled(arguments: list[str]) -> list[Program]:
+    """Compiles the tests, and names their programs."""
+    command = [CARGO, "test", "--locked", "--quiet", "--no-run", "--message-format=json-render-diagnostics", *arguments]
+    done = subprocess.run(command, stdout=subprocess.PIPE, text=True)
+    if done.returncode != 0:
+        sys.exit(done.returncode)
+    programs = []
+    for line in done.stdout.splitlines():
+        message = json.loads(line)
+        if message.get("reason") == "compiler-artifact" and message["profile"]["test"] and message["executable"]:
+            folder = Path(message["manifest_path"]).parent
+            programs.append(Program(folder.name, message["target"]["name"], message["executable"], folder))
+    return sorted(programs, key=lambda program: program.rank)
+
+
+def run(program: Program) -> Result:
+    threads = os.environ.get("RUST_TEST_THREADS") or THREADS_OF_A_PROGRAM.get(program.name, DEFAULT_THREADS)
+    environment = {**os.environ, "RUST_TEST_THREADS": threads, "CARGO_MANIFEST_DIR": str(program.folder)}
+    begin = time.monotonic()
+    done = subprocess.run([program.path, "--quiet"], cwd=program.folder, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace")
+    return Result(program, done.returncode, done.stdout, time.monotonic() - begin)
+
+
+def main(arguments: list[str]) -> int:
+    programs = compiled(arguments)
+    failed = []
+    with ThreadPoolExecutor(PROGRAMS_AT_ONCE) as pool:
+        for result in pool.map(run, programs):
+            if result.status != 0:
+                failed.append(result)
+                print(f"\n== {result.program.crate} {result.program.name}: failed\n{result.output}", flush=True)
+            elif result.seconds >= 10:
+                print(f"{result.program.crate} {result.program.name}: {result.seconds:.0f} s", flush=True)
+    names = ", ".join(f"{result.program.crate} {result.program.name}" for result in failed)
+    print(f"{len(programs)} programs, {len(failed)} failed{': ' if failed else ''}{names}")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
