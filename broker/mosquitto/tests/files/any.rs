@@ -1,4 +1,4 @@
-//! Whatever is in a file: it is read or refused, and what comes of it can be written down and read again.
+//! Any file is read or refused, and an imported state can be written and read again.
 
 use proptest::prelude::*;
 use tautwire_mosquitto::{Database, MountPoints, import_database};
@@ -15,7 +15,7 @@ fn check(bytes: &[u8]) {
     assert_eq!(told(&again, |_| {}), records);
 }
 
-/// The records that lead to a state.
+/// The records that produce a state.
 fn told(state: &Replay, mut visit: impl FnMut(&Record<'_>)) -> Vec<String> {
     let mut records = Vec::new();
     let told = state.describe(
@@ -25,11 +25,11 @@ fn told(state: &Replay, mut visit: impl FnMut(&Record<'_>)) -> Vec<String> {
             visit(record);
         },
     );
-    told.expect("all is in memory");
+    told.expect("everything is in memory");
     records
 }
 
-/// Few names and numbers, so that they meet.
+/// Few names and numbers, so that they collide.
 fn chunk() -> impl Strategy<Value = Chunk> {
     let client = prop_oneof![Just("a"), Just("b"), Just("gone")];
     let filter = prop_oneof![Just("t"), Just("#"), Just("$share/g/t"), Just("x/#/y"), Just("$as/json/t")];

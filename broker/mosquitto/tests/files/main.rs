@@ -1,4 +1,4 @@
-//! Files of Mosquitto, and what comes of them.
+//! Mosquitto files and their import.
 
 mod any;
 mod real;
@@ -21,7 +21,7 @@ fn finished(taken: Import) -> ReplayedState {
     taken.state.finish()
 }
 
-/// What the client of a session gets when it comes back: PUBLISH and PUBREL again, with their identifiers.
+/// What the client of a session gets after it reconnects: PUBLISH and PUBREL again, with their identifiers.
 fn resent(session: &mut Session) -> Vec<(u16, String)> {
     let Some(outbound) = session.outbound_mut() else { return Vec::new() };
     outbound.rewind();
@@ -67,7 +67,7 @@ fn sessions_are_imported_with_subscriptions_and_offline_time() {
         assert_eq!(old.disconnected_at_ms, Some(NOW_MS - 5_000), "when the file was written");
         assert_eq!((new.session.client_id(), new.session.expiry_interval_s()), ("new", 3_600));
         assert_eq!(new.disconnected_at_ms, Some(NOW_MS - 3_000_000), "600 of 3,600 s are left");
-        let made = new.session.subscriptions().get("/b/+").expect("is there");
+        let made = new.session.subscriptions().get("/b/+").expect("it exists");
         assert_eq!(made.identifier.map(|id| id.get()), Some(268_435_455));
         let options = made.options;
         assert!(options.no_local && options.retain_as_published && options.retain_handling.as_u8() == 2);
@@ -122,16 +122,16 @@ fn in_flight_messages_keep_their_packet_ids_and_queued_messages_stay_queued() {
     }
     file.client("c", NEVER, 0, 20);
     let mut deliver = |message, id, numbers| file.delivery("c", message, id, numbers, &[]);
-    deliver(1, 65_535, [1, 3, 0, 1]); // waits for PUBACK
-    deliver(2, 4, [2, 9, 0, 1]); // waits for PUBCOMP
-    deliver(3, 5, [2, 5, 0, 1]); // waits for PUBREC
-    deliver(4, 7, [1, 2, 1, 1]); // about to be sent again
+    deliver(1, 65_535, [1, 3, 0, 1]); // waiting for PUBACK
+    deliver(2, 4, [2, 9, 0, 1]); // waiting for PUBCOMP
+    deliver(3, 5, [2, 5, 0, 1]); // waiting for PUBREC
+    deliver(4, 7, [1, 2, 1, 1]); // about to be retransmitted
     deliver(5, 8, [2, 4, 0, 1]); // about to be sent for the first time
     deliver(6, 9, [1, 11, 0, 1]);
-    deliver(7, 5, [1, 3, 0, 1]); // an identifier that is taken
+    deliver(7, 5, [1, 3, 0, 1]); // an identifier in use
     deliver(8, 10, [0, 11, 0, 1]); // QoS 0
-    deliver(9, 11, [1, 12, 0, 1]); // no such state
-    deliver(10, 12, [1, 11, 0, 1]); // no such message
+    deliver(9, 11, [1, 12, 0, 1]); // unknown state
+    deliver(10, 12, [1, 11, 0, 1]); // unknown message
     let taken = import_file(&file);
     let report = taken.report.clone();
     assert_eq!((report.in_flight, report.queued), (4, 3));

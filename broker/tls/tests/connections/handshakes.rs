@@ -1,4 +1,4 @@
-//! Who is shown what, and who is let in.
+//! Server certificates, client certificates, and which handshakes succeed.
 
 use rustls::{AlertDescription, CertificateError, Error};
 use tautwire_tls::{ClientCertificates, MinimumVersion, Protocol, TlsErrorKind, TlsServer, TlsServerConfig};
@@ -25,7 +25,7 @@ fn a_client_is_shown_the_certificate_with_the_name_that_it_asks_for() {
         ("a.b.wild.example", false),
         ("wild.example", false),
         ("third.example", false),
-        // No name is asked for by those who connect by an address: they are shown the first.
+        // Clients that connect to an address request no name and get the first certificate.
         ("127.0.0.1", false),
     ] {
         let mut pair = Client { name, ..Client::of(&authority) }.connect(&server);
@@ -64,7 +64,7 @@ fn certificates_of_clients_are_looked_at() {
             (Some(&revoked), Some("has been revoked")),
             (Some(&expired), Some("has expired")),
             (Some(&strange), Some("authority of tls.client_ca")),
-            (None, required.then_some("showed no certificate")),
+            (None, required.then_some("presented no certificate")),
         ] {
             for versions in [&TLS13, &TLS12] {
                 let mut pair = Client { shows, versions, ..Client::of(&authority) }.connect(&server);
@@ -133,7 +133,7 @@ fn an_old_version_is_refused_where_it_is_not_served() {
     assert!(pair.client_error.is_some());
 }
 
-/// Over a change of certificates, too, but not over one of those who are trusted: who resumes shows no certificate again.
+/// Also after a change of certificates, but not of trusted authorities: a resumed session presents no certificate again.
 #[test]
 fn who_comes_back_has_a_short_handshake() {
     let authority = Authority::new("a");

@@ -1,4 +1,4 @@
-//! Authorities, certificates, and a client of rustls on a network in memory.
+//! Authorities, certificates, and a rustls client on an in-memory network.
 
 use std::io::{IoSlice, Read as _, Write as _};
 use std::sync::Arc;
@@ -12,11 +12,11 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use rustls::{ClientConfig, ClientConnection, RootCertStore, SupportedProtocolVersion};
 use tautwire_tls::{Identity, Pem, Protocol, Scratch, Tls, TlsServer, TlsServerConfig};
 
-/// One version alone.
+/// TLS 1.2 only.
 pub(crate) static TLS12: [&SupportedProtocolVersion; 1] = [&rustls::version::TLS12];
 pub(crate) static TLS13: [&SupportedProtocolVersion; 1] = [&rustls::version::TLS13];
 
-/// An authority.
+/// A certificate authority.
 pub(crate) struct Authority {
     issuer: CertifiedIssuer<'static, KeyPair>,
 }
@@ -96,7 +96,7 @@ pub(crate) fn server(material: TlsServerConfig) -> TlsServer {
     TlsServer::new(material, Protocol::Mqtt).expect("the material is right")
 }
 
-/// What a client is to be like.
+/// The options of a client.
 pub(crate) struct Client<'a> {
     pub(crate) trusts: &'a Authority,
     pub(crate) name: &'a str,
@@ -135,21 +135,21 @@ impl<'a> Client<'a> {
     }
 }
 
-/// A client and the server's end of its connection.
+/// A client and the server side of its connection.
 pub(crate) struct Pair {
     pub(crate) client: ClientConnection,
     pub(crate) tls: Tls,
     pub(crate) scratch: Scratch,
-    /// Bytes that the server reads at a time, and has room for.
+    /// The number of bytes that the server reads at a time and has room for.
     pub(crate) read_bytes: usize,
     pub(crate) room_bytes: usize,
-    /// Plain bytes that have come to the server.
+    /// Plain bytes that the server has received.
     pub(crate) received: Vec<u8>,
-    /// And to the client.
+    /// Plain bytes that the client has received.
     client_received: Vec<u8>,
-    /// The server has been told that the client sends no more.
+    /// The server has seen the end of the client's stream.
     pub(crate) has_ended: bool,
-    /// What the client says is wrong.
+    /// The error that the client reports.
     pub(crate) client_error: Option<rustls::Error>,
     to_server: Vec<u8>,
 }
@@ -171,7 +171,7 @@ impl Pair {
         }
     }
 
-    /// Carries bytes in both directions until nobody has anything to say.
+    /// Transfers bytes in both directions until neither side has more.
     pub(crate) fn run(&mut self) {
         loop {
             while self.client.wants_write() {
@@ -221,14 +221,14 @@ impl Pair {
         count > 0
     }
 
-    /// The server sends plain bytes.
+    /// Sends plain bytes from the server.
     pub(crate) fn send(&mut self, plain: &[u8]) {
         for part in plain.chunks(tautwire_tls::PLAIN_MAX_BYTES) {
             self.send_pieces(&[part]);
         }
     }
 
-    /// The server sends plain bytes that lie in several places; gives how long the content of each record is.
+    /// Sends slices of plain bytes from the server; returns the content length of each record.
     pub(crate) fn send_pieces(&mut self, pieces: &[&[u8]]) -> Vec<usize> {
         assert!(self.tls.can_send() && self.tls.pending().is_empty());
         let pieces: Vec<_> = pieces.iter().map(|piece| IoSlice::new(piece)).collect();
@@ -242,7 +242,7 @@ impl Pair {
         content_bytes_of(&sealed)
     }
 
-    /// The client sends plain bytes.
+    /// Sends plain bytes from the client.
     pub(crate) fn client_sends(&mut self, plain: &[u8]) {
         self.client.set_buffer_limit(None);
         self.client.writer().write_all(plain).expect("memory takes all");
@@ -255,12 +255,12 @@ impl Pair {
         }
     }
 
-    /// Bytes that are no TLS come to the server.
+    /// Passes bytes that are not TLS to the server.
     pub(crate) fn inject(&mut self, bytes: &[u8]) {
         self.to_server.extend_from_slice(bytes);
     }
 
-    /// Plain bytes that have come to the client.
+    /// Plain bytes that the client has received.
     pub(crate) fn client_has(&mut self, count: usize) -> Vec<u8> {
         assert!(self.client_received.len() >= count, "they have come");
         self.client_received.drain(..count).collect()
