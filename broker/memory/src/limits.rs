@@ -28,7 +28,7 @@ pub enum MemoryLimitError {
 #[derive(Debug)]
 pub struct Memory {
     ledgers: Box<[Arc<MemoryLedger>]>,
-    apart: Arc<DetachedLedger>,
+    detached: Arc<DetachedLedger>,
     /// The initial limits of each share.
     limits: Limits,
 }
@@ -36,7 +36,7 @@ pub struct Memory {
 impl Memory {
     /// Empty ledgers for `shards` shards.
     pub fn new(shards: usize, limits: Limits) -> Memory {
-        Memory { ledgers: (0..shards).map(|_| Arc::default()).collect(), apart: Arc::default(), limits }
+        Memory { ledgers: (0..shards).map(|_| Arc::default()).collect(), detached: Arc::default(), limits }
     }
 
     /// The ledger of shard `index`.
@@ -50,23 +50,23 @@ impl Memory {
     /// The ledger of memory that belongs to no shard. One thread uses it: the one that writes snapshots, and before it the one that reads
     /// the log at startup.
     pub fn detached(&self) -> &Arc<DetachedLedger> {
-        &self.apart
+        &self.detached
     }
 
     /// Adds up a value of each shard's ledger, and `detached`. The sum may be below zero: see [`at_least_zero`].
     fn sum(&self, detached: u64, held: impl Fn(&MemoryLedger) -> u64) -> u64 {
-        self.ledgers.iter().fold(apart, |sum, ledger| sum.wrapping_add(held(ledger)))
+        self.ledgers.iter().fold(detached, |sum, ledger| sum.wrapping_add(held(ledger)))
     }
 
     /// Bytes held of one kind, by all shards together.
     pub fn held(&self, kind: Kind) -> u64 {
         // Shards are read at slightly different moments, so bytes that one releases for another may be missed.
-        at_least_zero(self.sum(self.apart.held(kind), |ledger| ledger.held(kind)))
+        at_least_zero(self.sum(self.detached.held(kind), |ledger| ledger.held(kind)))
     }
 
     /// Bytes held of all kinds, by all shards together.
     pub fn total_held(&self) -> u64 {
-        at_least_zero(self.sum(self.apart.all(), MemoryLedger::all))
+        at_least_zero(self.sum(self.detached.all(), MemoryLedger::all))
     }
 }
 
@@ -81,7 +81,7 @@ fn at_least_zero(sum: u64) -> u64 {
 pub struct ShardMemory {
     memory: Arc<Memory>,
     limits: Limits,
-    own: Arc<MemoryLedger>,
+    own_ledger: Arc<MemoryLedger>,
     /// Memory of the other shards, without retained messages. Below zero if they have released memory for this shard.
     others: Cell<u64>,
     /// While this many bytes are free, no refresh is needed.
@@ -94,10 +94,10 @@ pub struct ShardMemory {
 impl ShardMemory {
     /// The view of shard `index`.
     pub fn new(memory: Arc<Memory>, index: usize) -> ShardMemory {
-        let (own, limits) = (memory.ledger(index).clone(), memory.limits);
+        let (own_ledger, limits) = (memory.ledger(index).clone(), memory.limits);
         let (others, cached_free_bytes) = (Cell::new(0), Cell::new(u64::MAX));
         let mut share =
-            ShardMemory { memory, limits, own, others, cached_free_bytes, step_bytes: 0, retained_bytes: 0 };
+            ShardMemory { memory, limits, own_ledger, others, cached_free_bytes, step_bytes: 0, retained_bytes: 0 };
         share.set_limits(limits);
         share
     }
@@ -121,7 +121,7 @@ impl ShardMemory {
     /// The shard's own ledger.
     #[inline]
     pub fn ledger(&self) -> &Arc<MemoryLedger> {
-        &self.own
+        &self.own_ledger
     }
 
     /// The memory of all shards.
@@ -140,12 +140,12 @@ impl ShardMemory {
     fn refresh_others(&self) {
         let others = 0u64.wrapping_sub(self.retained_bytes);
         if self.memory.ledgers.len() == 1 {
-            self.others.set(others.wrapping_add(self.memory.apart.all()));
+            self.others.set(others.wrapping_add(self.memory.detached.all()));
             self.cached_free_bytes.set(0);
             return;
         }
-        let all = self.memory.sum(self.memory.apart.all(), MemoryLedger::all);
-        self.others.set(others.wrapping_add(all).wrapping_sub(self.own.all()));
+        let all = self.memory.sum(self.memory.detached.all(), MemoryLedger::all);
+        self.others.set(others.wrapping_add(all).wrapping_sub(self.own_ledger.all()));
         self.cached_free_bytes.set(self.free_bytes_by_view().saturating_sub(self.step_bytes));
     }
 
@@ -168,7 +168,7 @@ impl ShardMemory {
 
     #[inline]
     fn free_bytes_by_view(&self) -> u64 {
-        let held = at_least_zero(self.own.all().wrapping_add(self.others.get()));
+        let held = at_least_zero(self.own_ledger.all().wrapping_add(self.others.get()));
         self.limits.all_bytes.saturating_sub(held)
     }
 
@@ -337,11 +337,11 @@ mod tests {
     fn what_no_shard_holds_is_not_free_either() {
         for count in [1, 2] {
             let mut shares = shares(count, 1_000, 1_000);
-            let apart = shares[0].memory().detached().clone();
-            apart.settle(Kind::Snapshot, 0, 400);
+            let detached = shares[0].memory().detached().clone();
+            detached.settle(Kind::Snapshot, 0, 400);
             shares[0].look(0);
             assert_eq!((shares[0].free_bytes(), shares[0].memory().total_held()), (600, 400));
-            apart.settle(Kind::Snapshot, 400, 0);
+            detached.settle(Kind::Snapshot, 400, 0);
             shares[0].look(0);
             assert_eq!((shares[0].free_bytes(), shares[0].memory().held(Kind::Snapshot)), (1_000, 0));
         }

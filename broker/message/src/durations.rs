@@ -125,8 +125,8 @@ mod tests {
     #[test]
     fn a_duration_is_told_a_quarter_too_high_at_most() {
         for took_us in (0..5_000).chain([99_999, 1_000_000, 60_000_000]) {
-            let told_us = longest_us(bucket(took_us));
-            assert!(told_us >= took_us && told_us <= took_us + took_us / 4, "{took_us} is told as {told_us}");
+            let reported_us = longest_us(bucket(took_us));
+            assert!(reported_us >= took_us && reported_us <= took_us + took_us / 4, "{took_us} is reported as {reported_us}");
         }
         assert_eq!(bucket(u64::MAX), BUCKETS - 1);
     }

@@ -33,7 +33,7 @@ impl Body {
     pub fn id(&self) -> MessageId {
         match self {
             Body::Loaded(message) => message.id(),
-            Body::Spilled(cold) => cold.id(),
+            Body::Spilled(spilled) => spilled.id(),
         }
     }
 
@@ -42,7 +42,7 @@ impl Body {
     pub fn allocated_bytes(&self) -> usize {
         match self {
             Body::Loaded(message) => message.allocated_bytes(),
-            Body::Spilled(cold) => cold.allocated_bytes(),
+            Body::Spilled(spilled) => spilled.allocated_bytes(),
         }
     }
 
@@ -55,7 +55,7 @@ impl Body {
     pub fn memory_bytes(&self) -> usize {
         match self {
             Body::Loaded(message) => message.allocated_bytes(),
-            Body::Spilled(cold) => cold.record().record_bytes(),
+            Body::Spilled(spilled) => spilled.record().record_bytes(),
         }
     }
 
@@ -63,7 +63,7 @@ impl Body {
     pub fn qos(&self) -> QoS {
         match self {
             Body::Loaded(message) => message.as_ref().qos,
-            Body::Spilled(cold) => cold.record().qos(),
+            Body::Spilled(spilled) => spilled.record().qos(),
         }
     }
 
@@ -72,7 +72,7 @@ impl Body {
     pub fn expires_at_ms(&self) -> Option<u64> {
         match self {
             Body::Loaded(message) => message.as_ref().expires_at_ms,
-            Body::Spilled(cold) => cold.expires_at_ms(),
+            Body::Spilled(spilled) => spilled.expires_at_ms(),
         }
     }
 
@@ -96,7 +96,7 @@ impl Body {
     pub fn spilled(&self) -> Option<&Spilled> {
         match self {
             Body::Loaded(_) => None,
-            Body::Spilled(cold) => Some(cold),
+            Body::Spilled(spilled) => Some(spilled),
         }
     }
 }
@@ -125,7 +125,7 @@ enum SpilledKind {
 
 struct Record {
     id: MessageId,
-    shelf: Arc<SpillAccount>,
+    account: Arc<SpillAccount>,
     slot: SpillSlot,
     facts: PackedInfo,
 }
@@ -171,8 +171,8 @@ impl Spilled {
     /// A record of `message`, which is in `slot` of the store and not larger than [`SPILL_MAX_BYTES`]. Only the thread of the account's
     /// shard may call it, or any thread before the shards run.
     pub fn new(message: &Message, slot: SpillSlot, account: &Arc<SpillAccount>) -> Spilled {
-        let record = Record { id: message.id(), shelf: shelf.clone(), slot, facts: PackedInfo::of(message) };
-        shelf.ledger.enter(Kind::Spilled, record.record_bytes());
+        let record = Record { id: message.id(), account: account.clone(), slot, facts: PackedInfo::of(message) };
+        account.ledger.enter(Kind::Spilled, record.record_bytes());
         Spilled(match message.as_ref().expires_at_ms {
             None => SpilledKind::Permanent(triomphe::Arc::new(record)),
             Some(at_ms) => SpilledKind::ExpiringRecord(triomphe::Arc::new(ExpiringRecord { record, at_ms })),
@@ -251,8 +251,8 @@ impl Record {
 
 impl Drop for Record {
     fn drop(&mut self) {
-        self.shelf.ledger.give_back(Kind::Spilled, self.record_bytes());
-        self.shelf.freed.push(self.slot);
+        self.account.ledger.give_back(Kind::Spilled, self.record_bytes());
+        self.account.freed.push(self.slot);
     }
 }
 
@@ -342,10 +342,10 @@ impl SpillRead {
     pub fn into_messages(self, ledger: &Arc<MemoryLedger>) -> impl Iterator<Item = (Spilled, Option<Message>)> + use<> {
         let SpillRead { bytes, parts } = self;
         let ledger = ledger.clone();
-        parts.into_iter().map(move |(cold, range)| {
+        parts.into_iter().map(move |(spilled, range)| {
             let stored = range.and_then(|range| bytes.get(range));
-            let message = stored.and_then(|stored| cold.read(stored)).map(|message| message.to_message_in(&ledger));
-            (cold, message)
+            let message = stored.and_then(|stored| spilled.read(stored)).map(|message| message.to_message_in(&ledger));
+            (spilled, message)
         })
     }
 }
@@ -356,7 +356,7 @@ pub trait SpillClient: Send {
     ///
     /// # Errors
     /// The channel is full; the request is returned.
-    fn post(&mut self, order: SpillRequest) -> Result<(), SpillRequest>;
+    fn post(&mut self, request: SpillRequest) -> Result<(), SpillRequest>;
 
     /// Whether a response has arrived.
     fn has_answer(&self) -> bool;
@@ -387,17 +387,17 @@ mod tests {
     #[test]
     fn the_last_holder_gives_the_slot_and_the_bytes_back() {
         let (ledger, freed) = (Arc::new(MemoryLedger::default()), Arc::new(FreedSlots::default()));
-        let shelf = Arc::new(SpillAccount::new(ledger.clone(), freed.clone()));
+        let account = Arc::new(SpillAccount::new(ledger.clone(), freed.clone()));
         let message = message(&[0; 500]).to_message();
-        let cold = Body::Spilled(Spilled::new(&message, SpillSlot(7), &shelf));
-        assert_eq!((ledger.all(), cold.memory_bytes()), (EXPIRING_BYTES as u64, EXPIRING_BYTES));
+        let spilled = Body::Spilled(Spilled::new(&message, SpillSlot(7), &account));
+        assert_eq!((ledger.all(), spilled.memory_bytes()), (EXPIRING_BYTES as u64, EXPIRING_BYTES));
         assert_eq!(
-            (cold.id(), cold.allocated_bytes(), cold.qos()),
+            (spilled.id(), spilled.allocated_bytes(), spilled.qos()),
             (message.id(), message.allocated_bytes(), QoS::ExactlyOnce)
         );
-        assert!(cold.is_expired(9) && !cold.is_expired(8));
-        let other = cold.clone();
-        drop(cold);
+        assert!(spilled.is_expired(9) && !spilled.is_expired(8));
+        let other = spilled.clone();
+        drop(spilled);
         assert_eq!(freed.take(Vec::new()), []);
         drop(other);
         assert_eq!((freed.take(Vec::new()), ledger.all()), (vec![SpillSlot(7)], 0));
@@ -407,13 +407,13 @@ mod tests {
     #[test]
     fn a_message_that_never_expires_takes_little() {
         let (ledger, freed) = (Arc::new(MemoryLedger::default()), Arc::new(FreedSlots::default()));
-        let shelf = Arc::new(SpillAccount::new(ledger.clone(), freed.clone()));
+        let account = Arc::new(SpillAccount::new(ledger.clone(), freed.clone()));
         for qos in [QoS::AtMostOnce, QoS::AtLeastOnce, QoS::ExactlyOnce] {
             let message = MessageRef { qos, expires_at_ms: None, ..message(&[0; 500]) }.to_message();
-            let cold = Body::Spilled(Spilled::new(&message, SpillSlot(3), &shelf));
-            assert_eq!((cold.qos(), cold.allocated_bytes()), (qos, message.allocated_bytes()));
-            assert_eq!((cold.expires_at_ms(), cold.is_expired(u64::MAX)), (None, false));
-            assert_eq!((ledger.all(), cold.memory_bytes()), (RECORD_BYTES as u64, RECORD_BYTES));
+            let spilled = Body::Spilled(Spilled::new(&message, SpillSlot(3), &account));
+            assert_eq!((spilled.qos(), spilled.allocated_bytes()), (qos, message.allocated_bytes()));
+            assert_eq!((spilled.expires_at_ms(), spilled.is_expired(u64::MAX)), (None, false));
+            assert_eq!((ledger.all(), spilled.memory_bytes()), (RECORD_BYTES as u64, RECORD_BYTES));
         }
         assert_eq!((freed.take(Vec::new()).len(), ledger.all()), (3, 0));
         assert_eq!((size_of::<Body>(), RECORD_BYTES), (16, 60));
@@ -421,13 +421,13 @@ mod tests {
 
     #[test]
     fn another_message_is_not_taken_for_the_one_asked_for() {
-        let shelf = Arc::new(SpillAccount::new(Arc::default(), Arc::default()));
-        let cold = Spilled::new(&message(b"a").to_message(), SpillSlot(0), &shelf);
+        let account = Arc::new(SpillAccount::new(Arc::default(), Arc::default()));
+        let spilled = Spilled::new(&message(b"a").to_message(), SpillSlot(0), &account);
         let mut stored = Vec::new();
         message(b"a").append_stored(&mut stored);
-        assert_eq!(cold.read(&stored), Some(message(b"a")));
+        assert_eq!(spilled.read(&stored), Some(message(b"a")));
         stored[8] ^= 1;
-        assert_eq!(cold.read(&stored), None);
-        assert_eq!(cold.read(&stored[..20]), None);
+        assert_eq!(spilled.read(&stored), None);
+        assert_eq!(spilled.read(&stored[..20]), None);
     }
 }

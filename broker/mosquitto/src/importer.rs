@@ -117,8 +117,8 @@ impl<'a> Importer<'_, 'a> {
     /// Since when a client is offline, as far as known.
     fn offline_since_ms(&self, client: &Client<'a>) -> u64 {
         let is_bounded = client.expires_at_s > 0 && client.expiry_interval_s < u32::MAX;
-        let left_at_s = client.expires_at_s.saturating_sub(u64::from(client.expiry_interval_s));
-        if is_bounded { left_at_s.saturating_mul(1000) } else { self.import_time.written_at_ms }
+        let disconnected_at_s = client.expires_at_s.saturating_sub(u64::from(client.expiry_interval_s));
+        if is_bounded { disconnected_at_s.saturating_mul(1000) } else { self.import_time.written_at_ms }
     }
 
     fn subscription(
@@ -137,7 +137,7 @@ impl<'a> Importer<'_, 'a> {
 
     fn outgoing(&mut self, delivery: &Delivery<'a>) {
         let Some(session) = self.session(delivery.client) else { return };
-        let id = PacketId::new(delivery.packet_id).filter(|id| !self.is_taken(session, *id));
+        let id = PacketId::new(delivery.packet_id).filter(|id| !self.is_in_use(session, *id));
         match (delivery.state, id) {
             (None | Some(State::Unreleased | State::Complete), _) => {
                 self.report.skip(Reason::UnknownState, delivery.client);
@@ -243,7 +243,7 @@ impl<'a> Importer<'_, 'a> {
         let Some(session) = self.sessions.get(client.id).copied() else { return };
         if client.last_packet_id > 0 {
             let ids = (client.last_packet_id..=u16::MAX).skip(1).chain(1..=client.last_packet_id);
-            let free = ids.filter_map(PacketId::new).find(|id| !self.is_taken(session, *id));
+            let free = ids.filter_map(PacketId::new).find(|id| !self.is_in_use(session, *id));
             free.into_iter().for_each(|id| self.set_next_packet_id(session, id));
         }
         // A time in the future is from another clock.
@@ -261,7 +261,7 @@ impl<'a> Importer<'_, 'a> {
         session
     }
 
-    fn is_taken(&self, session: SessionNumber, id: PacketId) -> bool {
+    fn is_in_use(&self, session: SessionNumber, id: PacketId) -> bool {
         let outbound = self.state.session_of(session).and_then(|replayed| replayed.session.outbound());
         outbound.is_some_and(|outbound| outbound.unacknowledged(id).is_some() || outbound.is_released(id))
     }

@@ -176,7 +176,7 @@ fn decode_and_keep<'a, T>(
     keep: impl FnOnce(Packet<'a>) -> T,
 ) -> Result<T, DecodeError> {
     if header.packet_type == PacketType::Publish {
-        return kept(Publish::decode(header.flags, Reader::new(body), version), header.header_len, keep);
+        return map_packet(Publish::decode(header.flags, Reader::new(body), version), header.header_len, keep);
     }
     decode_other_and_keep(header.packet_type, header.header_len, body, version, keep)
 }
@@ -192,21 +192,21 @@ fn decode_other_and_keep<'a, T>(
 ) -> Result<T, DecodeError> {
     let r = Reader::new(body);
     match packet_type {
-        PacketType::PubAck => kept(PubAck::decode(r, version), header_len, keep),
-        PacketType::PubRec => kept(PubRec::decode(r, version), header_len, keep),
-        PacketType::PubRel => kept(PubRel::decode(r, version), header_len, keep),
-        PacketType::PubComp => kept(PubComp::decode(r, version), header_len, keep),
+        PacketType::PubAck => map_packet(PubAck::decode(r, version), header_len, keep),
+        PacketType::PubRec => map_packet(PubRec::decode(r, version), header_len, keep),
+        PacketType::PubRel => map_packet(PubRel::decode(r, version), header_len, keep),
+        PacketType::PubComp => map_packet(PubComp::decode(r, version), header_len, keep),
         PacketType::Connect => decode_connect_and_keep(header_len, r, keep),
-        PacketType::ConnAck => kept(ConnAck::decode(r, version), header_len, keep),
-        PacketType::Subscribe => kept(Subscribe::decode(r, version), header_len, keep),
-        PacketType::SubAck => kept(SubAck::decode(r, version), header_len, keep),
-        PacketType::Unsubscribe => kept(Unsubscribe::decode(r, version), header_len, keep),
-        PacketType::UnsubAck => kept(UnsubAck::decode(r, version), header_len, keep),
-        PacketType::PingResp => kept(r.finish().map(|()| Packet::PingResp), header_len, keep),
-        PacketType::Disconnect => kept(Disconnect::decode(r, version), header_len, keep),
-        PacketType::Auth => kept(Auth::decode(r, version), header_len, keep),
+        PacketType::ConnAck => map_packet(ConnAck::decode(r, version), header_len, keep),
+        PacketType::Subscribe => map_packet(Subscribe::decode(r, version), header_len, keep),
+        PacketType::SubAck => map_packet(SubAck::decode(r, version), header_len, keep),
+        PacketType::Unsubscribe => map_packet(Unsubscribe::decode(r, version), header_len, keep),
+        PacketType::UnsubAck => map_packet(UnsubAck::decode(r, version), header_len, keep),
+        PacketType::PingResp => map_packet(r.finish().map(|()| Packet::PingResp), header_len, keep),
+        PacketType::Disconnect => map_packet(Disconnect::decode(r, version), header_len, keep),
+        PacketType::Auth => map_packet(Auth::decode(r, version), header_len, keep),
         // The caller has handled PUBLISH.
-        PacketType::PingReq | PacketType::Publish => kept(r.finish().map(|()| Packet::PingReq), header_len, keep),
+        PacketType::PingReq | PacketType::Publish => map_packet(r.finish().map(|()| Packet::PingReq), header_len, keep),
     }
 }
 
@@ -217,11 +217,11 @@ fn decode_connect_and_keep<'a, T>(
     r: Reader<'a>,
     keep: impl FnOnce(Packet<'a>) -> T,
 ) -> Result<T, DecodeError> {
-    kept(Connect::decode(r), header_len, keep)
+    map_packet(Connect::decode(r), header_len, keep)
 }
 
 #[inline(always)]
-fn kept<'a, T>(
+fn map_packet<'a, T>(
     decoded: Result<impl Into<Packet<'a>>, Flaw>,
     header_len: usize,
     keep: impl FnOnce(Packet<'a>) -> T,

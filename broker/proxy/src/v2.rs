@@ -115,7 +115,7 @@ struct Tls {
 
 /// Checks `PP2_TYPE_CRC32C`, if present: the sum over the whole header with zeros in place of the checksum (section 2.2.3).
 fn check_sum(whole: &[u8], mut tlvs: &[u8]) -> Result<(), ProxyHeaderError> {
-    let mut said = None;
+    let mut stored = None;
     while let Some((kind, value)) = next(&mut tlvs)? {
         if kind != TYPE_CRC32C {
             continue;
@@ -124,15 +124,15 @@ fn check_sum(whole: &[u8], mut tlvs: &[u8]) -> Result<(), ProxyHeaderError> {
             return Err(ProxyHeaderError::Malformed("the checksum does not have 4 bytes"));
         };
         // An offset from the end, which is the same in both slices.
-        let behind = tlvs.len();
-        if said.replace((sum, behind)).is_some() {
+        let bytes_after = tlvs.len();
+        if stored.replace((sum, bytes_after)).is_some() {
             return Err(ProxyHeaderError::Malformed("there are two checksums"));
         }
     }
-    let Some((sum, behind)) = said else { return Ok(()) };
-    let (before, behind) = whole.split_at(whole.len() - behind);
+    let Some((sum, bytes_after)) = stored else { return Ok(()) };
+    let (before, after) = whole.split_at(whole.len() - bytes_after);
     let before = before.get(..before.len() - size_of::<u32>()).unwrap_or_default();
-    let found = [before, &[0; size_of::<u32>()], behind].iter().fold(0, |sum, part| crc32c_append(sum, part));
+    let found = [before, &[0; size_of::<u32>()], after].iter().fold(0, |sum, part| crc32c_append(sum, part));
     if found == sum { Ok(()) } else { Err(ProxyHeaderError::Malformed("the checksum does not match the header")) }
 }
 

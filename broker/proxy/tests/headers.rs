@@ -44,10 +44,10 @@ fn read(header: &[u8]) -> ProxyHeader {
         assert_eq!(parse(&header[..len]), Ok(None), "{len} bytes of it");
     }
     let followed = [header, &[0x10, 0x0D, 0x0A]].concat();
-    let ParsedHeader { header: said, len } = parse(&followed).expect("a header").expect("it is whole");
+    let ParsedHeader { header: parsed, len } = parse(&followed).expect("a header").expect("it is whole");
     assert_eq!(len, header.len());
-    assert_eq!(parse(header), Ok(Some(ParsedHeader { header: said.clone(), len })));
-    said
+    assert_eq!(parse(header), Ok(Some(ParsedHeader { header: parsed.clone(), len })));
+    parsed
 }
 
 /// Parses an invalid header; from the first byte that shows the error on, the error stays the same.
@@ -61,10 +61,10 @@ fn fault(bytes: &[u8]) -> ProxyHeaderError {
 
 #[test]
 fn version_1_says_whom_it_speaks_for() {
-    let said = read(b"PROXY TCP4 192.0.2.7 10.0.0.1 49153 1883\r\n");
-    assert_eq!(said, ProxyHeader::Proxied(client("192.0.2.7:49153")));
-    let said = read(b"PROXY TCP6 2001:db8::7 fd00::1 49153 0\r\n");
-    assert_eq!(said, ProxyHeader::Proxied(client("[2001:db8::7]:49153")));
+    let header = read(b"PROXY TCP4 192.0.2.7 10.0.0.1 49153 1883\r\n");
+    assert_eq!(header, ProxyHeader::Proxied(client("192.0.2.7:49153")));
+    let header = read(b"PROXY TCP6 2001:db8::7 fd00::1 49153 0\r\n");
+    assert_eq!(header, ProxyHeader::Proxied(client("[2001:db8::7]:49153")));
     assert_eq!(read(b"PROXY UNKNOWN\r\n"), ProxyHeader::Local);
     assert_eq!(read(b"PROXY UNKNOWN ffff::1 whatever 65535 65535\r\n"), ProxyHeader::Local);
     // The longest line in the specification.
@@ -132,16 +132,16 @@ fn what_is_not_version_2_is_refused() {
 
 #[test]
 fn the_common_name_counts_where_the_proxy_has_verified_it() {
-    let said = |flags, verify, name: &[u8]| match read(&v2(1, 0x11, &[V4, &ssl(flags, verify, name)].concat())) {
+    let tls_of = |flags, verify, name: &[u8]| match read(&v2(1, 0x11, &[V4, &ssl(flags, verify, name)].concat())) {
         ProxyHeader::Proxied(client) => (client.is_encrypted, client.common_name),
         ProxyHeader::Local => panic!("expected a proxied client"),
     };
-    assert_eq!(said(0x07, 0, b"device-7"), (true, Some("device-7".into())));
-    assert_eq!(said(0x03, 0, "Gerät 7".as_bytes()), (true, Some("Gerät 7".into())));
-    assert_eq!(said(0x05, 0, b"device-7"), (true, Some("device-7".into())), "in an earlier connection of the session");
-    assert_eq!(said(0x07, 1, b"device-7"), (true, None), "it was not verified");
-    assert_eq!(said(0x01, 0, b"device-7"), (true, None), "none was shown");
-    assert_eq!(said(0x06, 0, b"device-7"), (false, None), "there is no TLS");
+    assert_eq!(tls_of(0x07, 0, b"device-7"), (true, Some("device-7".into())));
+    assert_eq!(tls_of(0x03, 0, "Gerät 7".as_bytes()), (true, Some("Gerät 7".into())));
+    assert_eq!(tls_of(0x05, 0, b"device-7"), (true, Some("device-7".into())), "in an earlier connection of the session");
+    assert_eq!(tls_of(0x07, 1, b"device-7"), (true, None), "it was not verified");
+    assert_eq!(tls_of(0x01, 0, b"device-7"), (true, None), "none was shown");
+    assert_eq!(tls_of(0x06, 0, b"device-7"), (false, None), "there is no TLS");
     let verified = |flags, verify| match read(&v2(1, 0x11, &[V4, &ssl(flags, verify, b"device-7")].concat())) {
         ProxyHeader::Proxied(client) => client.is_verified,
         ProxyHeader::Local => panic!("expected a proxied client"),
@@ -208,12 +208,12 @@ fn a_checksum_is_that_of_the_header() {
 
 #[test]
 fn a_checksum_that_is_none_is_refused() {
-    let said = |tlvs: &[u8]| fault(&v2(1, 0x11, &[V4, tlvs].concat()));
-    assert_eq!(said(&tlv(0x03, &[0; 4])), ProxyHeaderError::Malformed("the checksum does not match the header"));
-    assert_eq!(said(&tlv(0x03, &[0; 3])), ProxyHeaderError::Malformed("the checksum does not have 4 bytes"));
-    assert_eq!(said(&tlv(0x03, &[0; 5])), ProxyHeaderError::Malformed("the checksum does not have 4 bytes"));
+    let fault_of = |tlvs: &[u8]| fault(&v2(1, 0x11, &[V4, tlvs].concat()));
+    assert_eq!(fault_of(&tlv(0x03, &[0; 4])), ProxyHeaderError::Malformed("the checksum does not match the header"));
+    assert_eq!(fault_of(&tlv(0x03, &[0; 3])), ProxyHeaderError::Malformed("the checksum does not have 4 bytes"));
+    assert_eq!(fault_of(&tlv(0x03, &[0; 5])), ProxyHeaderError::Malformed("the checksum does not have 4 bytes"));
     let twice = [tlv(0x03, &[0; 4]), tlv(0x03, &[0; 4])].concat();
-    assert_eq!(said(&twice), ProxyHeaderError::Malformed("there are two checksums"));
+    assert_eq!(fault_of(&twice), ProxyHeaderError::Malformed("there are two checksums"));
     // A LOCAL header is discarded without a check.
     assert_eq!(read(&v2(0, 0x11, &[V4, &tlv(0x03, &[0; 4])[..]].concat())), ProxyHeader::Local);
 }
@@ -240,6 +240,6 @@ fn what_clients_send_is_no_header() {
 /// Names of clients stay out of logs.
 #[test]
 fn what_is_printed_has_no_name() {
-    let said = read(&v2(1, 0x11, &[V4, &ssl(7, 0, b"secret")].concat()));
-    assert!(!format!("{said:?}").contains("secret"));
+    let header = read(&v2(1, 0x11, &[V4, &ssl(7, 0, b"secret")].concat()));
+    assert!(!format!("{header:?}").contains("secret"));
 }

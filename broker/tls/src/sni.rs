@@ -15,30 +15,30 @@ use webpki::EndEntityCert;
 pub(crate) struct SniResolver {
     keys: Vec<Arc<CertifiedKey>>,
     /// Names in lower case, wildcards with their `*`, each with the index of the first certificate that has it.
-    places: HashMap<String, usize>,
+    indices: HashMap<String, usize>,
 }
 
 impl SniResolver {
     /// `keys` must not be empty.
     pub(crate) fn new(keys: Vec<Arc<CertifiedKey>>) -> SniResolver {
-        let mut places = HashMap::new();
+        let mut indices = HashMap::new();
         for (place, key) in keys.iter().enumerate() {
             let Some(certificate) = key.cert.first().and_then(|der| EndEntityCert::try_from(der).ok()) else {
                 continue;
             };
             for name in certificate.valid_dns_names() {
-                places.entry(name.to_ascii_lowercase()).or_insert(place);
+                indices.entry(name.to_ascii_lowercase()).or_insert(place);
             }
         }
-        SniResolver { keys, places }
+        SniResolver { keys, indices }
     }
 
     /// The index of the first certificate for a name.
-    fn place_of(&self, name: &str) -> Option<usize> {
+    fn index_of(&self, name: &str) -> Option<usize> {
         let name = name.trim_end_matches('.').to_ascii_lowercase();
-        let exact = self.places.get(&name);
+        let exact = self.indices.get(&name);
         // A wildcard matches one label, the first (RFC 9525, 6.3).
-        let wild = name.split_once('.').and_then(|(_, parent)| self.places.get(&format!("*.{parent}")));
+        let wild = name.split_once('.').and_then(|(_, parent)| self.indices.get(&format!("*.{parent}")));
         exact.into_iter().chain(wild).min().copied()
     }
 }
@@ -46,7 +46,7 @@ impl SniResolver {
 impl ResolvesServerCert for SniResolver {
     fn resolve(&self, hello: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
         let place = match hello.server_name() {
-            Some(name) if self.keys.len() > 1 => self.place_of(name).unwrap_or(0),
+            Some(name) if self.keys.len() > 1 => self.index_of(name).unwrap_or(0),
             _ => 0,
         };
         self.keys.get(place).cloned()

@@ -201,10 +201,10 @@ impl Tls {
                         match record {
                             Ok(record) => {
                                 discard += record.discard;
-                                let fits = record.payload.len().min(plain.len() - *plain_bytes);
-                                let (now, later) = record.payload.split_at(fits);
-                                plain[*plain_bytes..*plain_bytes + fits].copy_from_slice(now);
-                                *plain_bytes += fits;
+                                let fit_bytes = record.payload.len().min(plain.len() - *plain_bytes);
+                                let (now, later) = record.payload.split_at(fit_bytes);
+                                plain[*plain_bytes..*plain_bytes + fit_bytes].copy_from_slice(now);
+                                *plain_bytes += fit_bytes;
                                 self.surplus.extend_from_slice(later);
                             }
                             Err(failed) => error = Some(failed),

@@ -8,7 +8,7 @@ pub const FRAME_OUT_MAX_BYTES: usize = 256 << 10;
 /// Maximum size of pending Pongs. Beyond it only the newest Ping is answered, which section 5.5.3 allows.
 pub const PONGS_MAX_BYTES: usize = 4 << 10;
 /// Capacity that is kept for headers between frames.
-const KEPT_BYTES: usize = 64;
+const PREFIX_CAPACITY_BYTES: usize = 64;
 
 /// Output besides MQTT bytes, and the state of the current frame.
 #[derive(Debug, Default)]
@@ -109,7 +109,7 @@ impl Outgoing {
         self.prefix_written += own;
         if self.prefix_written == self.prefix.len() {
             self.prefix.clear();
-            self.prefix.shrink_to(KEPT_BYTES);
+            self.prefix.shrink_to(PREFIX_CAPACITY_BYTES);
             self.prefix_written = 0;
         }
         let payload_bytes = (count - own).min(self.frame_left);

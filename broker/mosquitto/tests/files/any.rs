@@ -9,23 +9,23 @@ use crate::writer::{MessageOptions, Writer};
 
 fn check(bytes: &[u8]) {
     let Ok(database) = Database::read(bytes) else { return };
-    let taken = import_database(&database, IMPORT_TIME, &MountPoints::new());
+    let imported = import_database(&database, IMPORT_TIME, &MountPoints::new());
     let mut again = Replay::default();
-    let records = told(&taken.state, |record| again.apply(record).expect("the records belong together"));
-    assert_eq!(told(&again, |_| {}), records);
+    let records = records_of(&imported.state, |record| again.apply(record).expect("the records belong together"));
+    assert_eq!(records_of(&again, |_| {}), records);
 }
 
 /// The records that produce a state.
-fn told(state: &Replay, mut visit: impl FnMut(&Record<'_>)) -> Vec<String> {
+fn records_of(state: &Replay, mut visit: impl FnMut(&Record<'_>)) -> Vec<String> {
     let mut records = Vec::new();
-    let told = state.describe(
+    let result = state.describe(
         |_| None,
         |record| {
             records.push(format!("{record:?}"));
             visit(record);
         },
     );
-    told.expect("everything is in memory");
+    result.expect("everything is in memory");
     records
 }
 

@@ -17,8 +17,8 @@ fn import_file(writer: &Writer) -> Import {
     import_database(&Database::read(&writer.bytes).expect("is such a file"), IMPORT_TIME, &MountPoints::new())
 }
 
-fn finished(taken: Import) -> ReplayedState {
-    taken.state.finish()
+fn finished(imported: Import) -> ReplayedState {
+    imported.state.finish()
 }
 
 /// What the client of a session gets after it reconnects: PUBLISH and PUBREL again, with their identifiers.
@@ -58,10 +58,10 @@ fn sessions_are_imported_with_subscriptions_and_offline_time() {
         file.client("new", 3_600, NOW_MS / 1000 + 600, 0);
         file.subscription("old", "a/#", 0, 1, 0);
         file.subscription("new", "/b/+", 268_435_455, 2, 0x2C);
-        let taken = import_file(&file);
-        assert_eq!((taken.report.sessions, taken.report.subscriptions), (2, 2));
-        assert_eq!(taken.report.skipped().count(), 0);
-        let sessions = finished(taken).sessions;
+        let imported = import_file(&file);
+        assert_eq!((imported.report.sessions, imported.report.subscriptions), (2, 2));
+        assert_eq!(imported.report.skipped().count(), 0);
+        let sessions = finished(imported).sessions;
         let [old, new] = &sessions[..] else { panic!("{sessions:?}") };
         assert_eq!((old.session.client_id(), old.session.expiry_interval_s()), ("old", NEVER));
         assert_eq!(old.disconnected_at_ms, Some(NOW_MS - 5_000), "when the file was written");
@@ -102,13 +102,13 @@ fn expired_sessions_are_skipped() {
     file.client("bounded", NEVER, 0, 0);
     file.client("", NEVER, 0, 0);
     file.subscription("expired", "a", 0, 1, 0);
-    let taken = import_file(&file);
-    let report = &taken.report;
+    let imported = import_file(&file);
+    let report = &imported.report;
     assert_eq!(report.count(Reason::CleanSession), 1);
     assert_eq!(report.count(Reason::SessionExpired), 1);
     assert_eq!(report.count(Reason::InvalidClient), 2);
     assert_eq!(report.count(Reason::SessionMissing), 1);
-    let sessions = finished(taken).sessions;
+    let sessions = finished(imported).sessions;
     let [bounded] = &sessions[..] else { panic!("{sessions:?}") };
     assert_eq!(bounded.session.expiry_interval_s(), 105, "from when the file was written");
 }
@@ -132,13 +132,13 @@ fn in_flight_messages_keep_their_packet_ids_and_queued_messages_stay_queued() {
     deliver(8, 10, [0, 11, 0, 1]); // QoS 0
     deliver(9, 11, [1, 12, 0, 1]); // unknown state
     deliver(10, 12, [1, 11, 0, 1]); // unknown message
-    let taken = import_file(&file);
-    let report = taken.report.clone();
+    let imported = import_file(&file);
+    let report = imported.report.clone();
     assert_eq!((report.in_flight, report.queued), (4, 3));
     for reason in [Reason::AtMostOnce, Reason::UnknownState, Reason::MessageMissing] {
         assert_eq!(report.count(reason), 1, "{reason}");
     }
-    let mut sessions = finished(taken).sessions;
+    let mut sessions = finished(imported).sessions;
     let session = &mut sessions[0].session;
     let again = [(65_535, "1"), (4, "PUBREL"), (5, "3"), (7, "4")].map(|(id, what)| (id, what.to_owned()));
     assert_eq!(resent(session), again);
@@ -166,10 +166,10 @@ fn a_qos_2_message_that_was_not_released_reaches_whoever_has_subscribed_and_is_r
     file.delivery("publisher", 1, 40, [2, 7, 0, 0], &[]);
     file.delivery("publisher", 2, 41, [2, 11, 0, 0], &[]);
     file.delivery("publisher", 2, 42, [2, 8, 0, 0], &[]);
-    let taken = import_file(&file);
-    assert_eq!((taken.report.unreleased, taken.report.queued, taken.report.retained), (1, 3, 1));
-    assert_eq!(taken.report.count(Reason::Unacknowledged), 1);
-    let ReplayedState { sessions, retained, .. } = finished(taken);
+    let imported = import_file(&file);
+    assert_eq!((imported.report.unreleased, imported.report.queued, imported.report.retained), (1, 3, 1));
+    assert_eq!(imported.report.count(Reason::Unacknowledged), 1);
+    let ReplayedState { sessions, retained, .. } = finished(imported);
     let session = |name: &str| &sessions.iter().find(|found| found.session.client_id() == name).expect(name).session;
     let held: Vec<u16> = session("publisher").held().expect("one").iter().map(PacketId::get).collect();
     assert_eq!(held, [40]);
@@ -198,11 +198,11 @@ fn retained_messages_come_with_their_properties_and_their_expiry() {
     file.message(3, "wrong/#", b"3", how);
     file.message(4, "wrong properties", b"4", MessageOptions { properties: &[3, 0x11, 0, 0], ..how });
     (1..=5).for_each(|number| file.retained(number));
-    let taken = import_file(&file);
-    let report = &taken.report;
+    let imported = import_file(&file);
+    let report = &imported.report;
     assert_eq!((report.retained, report.count(Reason::InvalidMessage)), (1, 2));
     assert_eq!((report.count(Reason::MessageExpired), report.count(Reason::MessageMissing)), (1, 1));
-    let retained = finished(taken).retained;
+    let retained = finished(imported).retained;
     let (_, _, body) = retained.iter().next().expect("it is retained");
     let message = body.loaded().expect("in memory").as_ref();
     assert_eq!((message.topic, message.qos, message.retain), ("kept", QoS::AtLeastOnce, true));
@@ -245,8 +245,8 @@ fn unknown_chunks_are_skipped() {
     let mut file = Writer::new(6);
     file.chunk(77, b"whatever");
     file.client("c", NEVER, 0, 0);
-    let taken = import_file(&file);
-    assert_eq!((taken.report.sessions, taken.report.count(Reason::UnknownChunk)), (1, 1));
+    let imported = import_file(&file);
+    assert_eq!((imported.report.sessions, imported.report.count(Reason::UnknownChunk)), (1, 1));
 }
 
 #[test]

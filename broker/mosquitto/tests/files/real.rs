@@ -37,12 +37,12 @@ fn a_file_of_mosquitto_is_read_to_its_last_byte() {
 #[test]
 fn all_mosquitto_state_is_imported() {
     let bytes = bytes();
-    let taken = import_database(&Database::read(&bytes).expect("is complete"), IMPORT_TIME, &MountPoints::new());
-    let report = &taken.report;
+    let imported = import_database(&Database::read(&bytes).expect("is complete"), IMPORT_TIME, &MountPoints::new());
+    let report = &imported.report;
     assert_eq!(report.skipped().count(), 0, "{report:?}");
     assert_eq!((report.sessions, report.subscriptions), (3, 2));
     assert_eq!((report.in_flight, report.queued, report.unreleased, report.retained), (3, 5, 1, 1));
-    let mut sessions = taken.state.finish().sessions;
+    let mut sessions = imported.state.finish().sessions;
     for replayed in &mut sessions {
         let session = &mut replayed.session;
         match session.client_id() {

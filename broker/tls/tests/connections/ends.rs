@@ -75,7 +75,7 @@ fn tampering_ends_the_connection() {
     pair.run();
     assert_eq!(pair.received, b"good");
     assert_eq!(pair.tls.take_failure().expect("it fails").kind(), TlsErrorKind::Violation);
-    let error = pair.client_error.expect("the client is told");
+    let error = pair.client_error.expect("the client gets an alert");
     assert!(matches!(error, rustls::Error::AlertReceived(_)), "{error:?}");
 }
 

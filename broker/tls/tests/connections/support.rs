@@ -100,14 +100,14 @@ pub(crate) fn server(material: TlsServerConfig) -> TlsServer {
 pub(crate) struct Client<'a> {
     pub(crate) trusts: &'a Authority,
     pub(crate) name: &'a str,
-    pub(crate) shows: Option<&'a Leaf>,
+    pub(crate) client_certificate: Option<&'a Leaf>,
     pub(crate) alpn: &'a [&'a [u8]],
     pub(crate) versions: &'a [&'static SupportedProtocolVersion],
 }
 
 impl<'a> Client<'a> {
     pub(crate) fn of(trusts: &'a Authority) -> Client<'a> {
-        Client { trusts, name: "localhost", shows: None, alpn: &[], versions: rustls::ALL_VERSIONS }
+        Client { trusts, name: "localhost", client_certificate: None, alpn: &[], versions: rustls::ALL_VERSIONS }
     }
 
     pub(crate) fn config(&self) -> Arc<ClientConfig> {
@@ -118,7 +118,7 @@ impl<'a> Client<'a> {
             .with_protocol_versions(self.versions)
             .expect("versions")
             .with_root_certificates(roots);
-        let mut config = match self.shows {
+        let mut config = match self.client_certificate {
             None => config.with_no_client_auth(),
             Some(leaf) => {
                 let chain = vec![CertificateDer::from_pem_slice(leaf.certificate.as_bytes()).expect("PEM")];
@@ -177,9 +177,9 @@ impl Pair {
             while self.client.wants_write() {
                 self.client.write_tls(&mut self.to_server).expect("memory takes all");
             }
-            let heard = self.server_reads();
-            let said = self.server_writes();
-            if !heard && !said && !self.client.wants_write() {
+            let has_read = self.server_reads();
+            let has_written = self.server_writes();
+            if !has_read && !has_written && !self.client.wants_write() {
                 return;
             }
         }
@@ -189,9 +189,9 @@ impl Pair {
         let mut plain = vec![0; self.room_bytes];
         if let Some(rest) = self.tls.rest(&mut plain) {
             self.received.extend_from_slice(&plain[..rest.plain_bytes]);
-            let is_news = rest.has_more || !self.has_ended;
+            let has_progress = rest.has_more || !self.has_ended;
             self.has_ended |= rest.plain_bytes == 0;
-            return is_news;
+            return has_progress;
         }
         let space = self.tls.space(&mut self.scratch, self.room_bytes);
         let count = space.len().min(self.read_bytes).min(self.to_server.len());

@@ -63,8 +63,8 @@ fn is_local_origin(origin: &str, host: &str) -> bool {
         return true;
     }
     let Some(address) = address(origin.host) else { return false };
-    let asked = split_port(host).and_then(|(host, _)| self::address(host));
-    address.is_loopback() || asked == Some(address)
+    let requested = split_port(host).and_then(|(host, _)| self::address(host));
+    address.is_loopback() || requested == Some(address)
 }
 
 /// The components of an origin.
