@@ -54,7 +54,7 @@ fn checking_a_payload_allocates_nothing() {
                 allocated.count_total
             };
             check(Some(format.content_type()));
-            // The engine of patterns keeps a place to work in after the first time.
+            // The regex engine allocates its cache on first use.
             assert_eq!(check(Some(format.content_type())), 0, "{name} {format:?}");
         }
     }

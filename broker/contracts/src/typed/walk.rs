@@ -1,4 +1,4 @@
-//! One pass over a message in JSON or MessagePack: every value is checked, and handed to a sink.
+//! Walks a message in JSON or MessagePack in one pass: checks every value, and passes it to a sink.
 
 use std::borrow::Cow;
 
@@ -38,14 +38,14 @@ pub(super) struct Walk<'w, S, K> {
     pub(super) sink: &'w mut K,
 }
 
-/// Fields that have been met: one bit each.
+/// The fields that have been seen: one bit each.
 pub(crate) struct SeenFields<const WORDS: usize>([u64; WORDS]);
 
-/// Words for the most fields that a message may have.
+/// The number of words for the maximum number of fields.
 const WORDS_MAX: usize = FIELDS_MAX / 64;
 
 impl<const WORDS: usize> SeenFields<WORDS> {
-    /// Whether it is for the first time.
+    /// Marks a field as seen; returns whether it is the first time.
     #[inline]
     fn first(&mut self, at: u16) -> bool {
         let word = &mut self.0[usize::from(at) / 64 % WORDS];
@@ -94,7 +94,7 @@ impl<'a, 'w, S: Source<'a>, K: Sink> Walk<'w, S, K> {
     ) -> Checked {
         check_size(self.sink)?;
         self.sink.message_begin(place, message);
-        // Most messages have few fields, and clearing the marks of many takes time.
+        // Most messages have few fields, and clearing many bits takes time.
         if message.fields.len() <= 64 {
             self.fields::<1>(message, sequence, depth_left)?;
         } else {
@@ -112,7 +112,7 @@ impl<'a, 'w, S: Source<'a>, K: Sink> Walk<'w, S, K> {
     ) -> Checked {
         let mut met = SeenFields::<WORDS>([0; WORDS]);
         let mut choices = SeenFields::<WORDS>([0; WORDS]);
-        // Keys mostly come in the order of the schema.
+        // Keys mostly come in schema order.
         let mut next = 0;
         loop {
             let (field, index) = match message.fields.get(next) {
@@ -131,7 +131,7 @@ impl<'a, 'w, S: Source<'a>, K: Sink> Walk<'w, S, K> {
             next = usize::from(index.0) + 1;
             let outcome = if !met.first(index.0) {
                 let at = self.source.offset();
-                Err(Violation::new(Rule::Duplicate, at, "one value", "the name a second time"))
+                Err(Violation::new(Rule::Duplicate, at, "one value", "a duplicate name"))
             } else if !K::WANTS_VALUES && self.source.pass(field.pass) {
                 Ok(())
             } else {
@@ -142,7 +142,7 @@ impl<'a, 'w, S: Source<'a>, K: Sink> Walk<'w, S, K> {
         for required in &message.required {
             if !met.has(required.0) {
                 let missing =
-                    Violation::new(Rule::Required, self.source.offset(), "a value, which must be there", "none");
+                    Violation::new(Rule::Required, self.source.offset(), "a required value", "none");
                 return Err(missing.inside(&message.field(*required).name));
             }
         }
@@ -157,7 +157,7 @@ impl<'a, 'w, S: Source<'a>, K: Sink> Walk<'w, S, K> {
         source::skip(self.source, value, depth_left)
     }
 
-    /// A field whose value is not right at a glance. Apart, so that the way of those that are stays short.
+    /// A field whose value has no fast path. A separate function, so that the fast path stays short.
     #[inline(never)]
     fn field<const WORDS: usize>(
         &mut self,
@@ -196,13 +196,13 @@ impl<'a, 'w, S: Source<'a>, K: Sink> Walk<'w, S, K> {
         if let Value::Null = value
             && !self.takes_null(field)
         {
-            // As if the name were not there.
+            // Treated as if the field were absent.
             return Ok(());
         }
         if let Some(choice) = field.oneof
             && !choices.first(choice)
         {
-            return Err(Violation::new(Rule::Duplicate, at, "one field of the choice", "another one too"));
+            return Err(Violation::new(Rule::Duplicate, at, "one field of the oneof", "several"));
         }
         match field.cardinality {
             Cardinality::Singular => self.one(field, value, ValueContext::Field(field), depth_left),
@@ -411,8 +411,8 @@ impl<'a, 'w, S: Source<'a>, K: Sink> Walk<'w, S, K> {
 
 #[cold]
 fn unknown_field(at: usize, name: &str) -> Box<Violation> {
-    // A name is part of the payload: its length tells enough of one that nobody knows.
-    let found = format!("a name of {} bytes that it does not have", name.len());
+    // A name is part of the payload, so only its length is reported.
+    let found = format!("an unknown name of {} bytes", name.len());
     Violation::new(Rule::UnknownField, at, "a field of the schema", found)
 }
 

@@ -53,7 +53,7 @@ fn documents_are_equal_in_both_encodings() {
             "index",
             "index.json"
         ],
-        "what is referred to comes before what refers to it"
+        "referenced documents come first"
     );
     let documents: BTreeMap<&str, &Document> =
         in_order.iter().map(|document| (document.name.as_str(), document)).collect();
@@ -87,7 +87,7 @@ fn pages_follow_each_other_until_the_last() {
     assert_eq!(names(&ask(&catalogue, &json!({ "limit": 1_000_000 }))).len(), PAGE_MAX);
     assert_eq!(names(&ask(&catalogue, &json!({ "topic": "t7/x" }))), ["c007"]);
     assert!(names(&ask(&catalogue, &json!({ "topic": "t7" }))).is_empty());
-    // One schema serves all of them, and is sent once.
+    // They share one schema, which is sent once.
     let with = ask(&catalogue, &json!({ "schemas": true, "limit": 3 }));
     assert_eq!(with["schemas"].as_array().map(Vec::len), Some(1));
 }
@@ -109,7 +109,7 @@ fn requests_accept_both_encodings_and_may_be_empty() {
 
 #[test]
 fn a_client_of_the_old_protocol_understands_the_answer() {
-    // Its schema, as its clients have it.
+    // The schema of the other protocol, as its clients have it.
     let schema = "syntax = \"proto3\";\nmessage ServiceDiscoveryResponse { repeated SchemaInfo schemas = 1; }\n\
                   message SchemaInfo { string topic = 1; string message_type = 2; string schema_source = 3; }\n";
     let manifest = "[[contract]]\nname = 'c'\ntopics = 't'\nformat = 'protobuf'\nschema = 'd.proto'\nmessage = 'ServiceDiscoveryResponse'\n";
@@ -123,7 +123,7 @@ fn a_client_of_the_old_protocol_understands_the_answer() {
     assert_eq!(read, json!({ "schemas": [info(0), info(1)] }));
 }
 
-/// Schemas of 100 KB each: no answer has many of them, and all come in turn.
+/// Schemas of 100 KB each: no response has many of them, and paging returns them all.
 #[test]
 fn a_page_has_a_bound_in_bytes() {
     const CONTRACTS: usize = 12;
@@ -156,7 +156,7 @@ fn a_page_has_a_bound_in_bytes() {
             None => break,
         }
     }
-    assert_eq!((&seen, alone), (&expected, 1), "one that is larger than a page has one of its own");
+    assert_eq!((&seen, alone), (&expected, 1), "a contract that is larger than a page has its own page");
     assert_eq!(names(&ask(&catalogue, &json!({}))).len(), CONTRACTS, "without schemas they are small");
 
     let schema = "syntax = \"proto3\";\nmessage R { repeated I schemas = 1; string next = 15; }\nmessage I { string topic = 1; }\n\
@@ -179,6 +179,6 @@ fn a_page_has_a_bound_in_bytes() {
     assert_eq!(topics, CONTRACTS);
     assert!(
         !service_discovery(&catalogue, b"\xff\xff").is_empty(),
-        "what is no request of ours is answered all the same"
+        "any request gets a response"
     );
 }
