@@ -1,4 +1,4 @@
-//! A connection by TLS takes any bytes: it never panics, holds little, and a client that is not disturbed gets through.
+//! A TLS connection with arbitrary bytes: no panic, little memory, and an undisturbed client can connect.
 
 #![no_main]
 
@@ -11,7 +11,7 @@ use rustls::pki_types::{CertificateDer, ServerName};
 use rustls::{ClientConfig, ClientConnection, RootCertStore};
 use tautwire_tls::{ClientCertificates, Identity, Pem, Protocol, Scratch, Tls, TlsServer, TlsServerConfig};
 
-/// Most that a connection may hold, its buffers included.
+/// Maximum memory of a connection, including its buffers.
 const HELD_MAX_BYTES: usize = 256 << 10;
 
 struct Ends {
@@ -43,7 +43,7 @@ fn ends() -> &'static Ends {
     })
 }
 
-/// A client, a server's end, and what is on its way to it.
+/// A client, the server side, and the bytes in transit to it.
 struct World {
     client: ClientConnection,
     tls: Tls,
@@ -91,7 +91,7 @@ impl World {
         }
     }
 
-    /// Cuts the handshake record at the front, if there is one, into two.
+    /// Splits the handshake record at the front, if there is one, in two.
     fn split_record(&mut self, at: usize) {
         if self.on_the_way.len() < 7 || self.on_the_way[0] != 22 {
             return;
@@ -119,7 +119,7 @@ fuzz_target!(|data: &[u8]| {
         received: Vec::new(),
         is_disturbed: false,
     };
-    // What is written is written whole.
+    // Writes are never partial.
     world.client.set_buffer_limit(None);
     let mut sent = Vec::new();
     let _ = world.client.write_tls(&mut world.on_the_way);
@@ -152,7 +152,7 @@ fuzz_target!(|data: &[u8]| {
                 let plain = vec![7; how * 250];
                 let (first, second) = plain.split_at(how);
                 let pieces = [IoSlice::new(first), IoSlice::new(second)];
-                let sealed = world.tls.seal(&pieces, &mut world.scratch).expect("keys last");
+                let sealed = world.tls.seal(&pieces, &mut world.scratch).expect("the keys are not exhausted");
                 let mut sealed = sealed.to_vec();
                 sealed.truncate(sealed.len().saturating_sub(what / 8));
                 world.is_disturbed |= what / 8 > 0;

@@ -245,10 +245,10 @@ impl Build<'_> {
 fn is_packed(field: &FieldDescriptor) -> bool {
     let options = field.options();
     let option = options.get_field_by_name("packed").filter(|_| options.has_field_by_name("packed"));
-    let is_said = option.and_then(|option| option.as_bool());
+    let is_set = option.and_then(|option| option.as_bool());
     field.is_list()
         && !matches!(field.kind(), DescriptorKind::String | DescriptorKind::Bytes | DescriptorKind::Message(_))
-        && is_said.unwrap_or(field.parent_file().syntax() == Syntax::Proto3)
+        && is_set.unwrap_or(field.parent_file().syntax() == Syntax::Proto3)
 }
 
 /// A name that fits a plan.

@@ -26,7 +26,7 @@ impl KeySet {
         let value = tautwire_json::parse(text)
             .map_err(|error| JwtError(format!("the key set is not JSON: {}", error.message)))?;
         let Some(Value::List(items)) = value.get("keys") else {
-            return Err(JwtError("the key set has no list "keys"".to_owned()));
+            return Err(JwtError("the key set has no list \"keys\"".to_owned()));
         };
         if items.len() > JWKS_KEYS_MAX {
             return Err(JwtError(format!("the key set has more than {JWKS_KEYS_MAX} keys")));

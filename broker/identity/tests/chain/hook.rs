@@ -335,8 +335,8 @@ fn invalid_hook_responses_are_refused() {
         "\u{feff}{\"result\":\"allow\"}",
     ] {
         let service = Service::answering(&[body]);
-        let message = ends(&of(&hook(settings())), user("ann", "x"), &service, 0);
-        assert_eq!(message, Err(RefusalCode::HookUnreachable), "{body}");
+        let result = ends(&of(&hook(settings())), user("ann", "x"), &service, 0);
+        assert_eq!(result, Err(RefusalCode::HookUnreachable), "{body}");
     }
     for (body, expected) in [
         (r#"{"result":"allow","user":null}"#, Ok(None)),
@@ -344,8 +344,8 @@ fn invalid_hook_responses_are_refused() {
         (r#"{"result":"allow","expires_at":1}"#, Err(RefusalCode::HookDenied)),
     ] {
         let service = Service::answering(&[body]);
-        let message = ends(&of(&hook(settings())), user("ann", "x"), &service, 0).map(|principal| principal.user);
-        assert_eq!(message.as_ref().map(Option::as_deref).map_err(|code| *code), expected, "{body}");
+        let result = ends(&of(&hook(settings())), user("ann", "x"), &service, 0).map(|principal| principal.user);
+        assert_eq!(result.as_ref().map(Option::as_deref).map_err(|code| *code), expected, "{body}");
     }
 }
 
