@@ -1,4 +1,4 @@
-// Each page in a real browser, with 100,000 sessions behind it.
+// Each page in a real browser, with 100,000 mock sessions.
 
 import assert from "node:assert/strict";
 import { once } from "node:events";
@@ -18,13 +18,13 @@ before(async () => {
 
 after(() => browser?.close());
 
-/** A test with a server and a tab of its own. In the end nothing may have gone wrong unseen. */
+/** A test with its own server and tab. It fails on any unexpected error. */
 function onPage(title, at, { token = ADMINISTRATOR, ...options }, body) {
   test(title, async () => {
     const server = await MockServer.start();
     try {
       const tab = await openTab(browser, `${server.url}${at}`, options);
-      // Without a session, /session says 401, which the console repeats.
+      // Without a session, /session returns 401, which the console logs.
       tab.allow(/status of 401/);
       if (token !== null) await logIn(tab.page, token);
       await body({ ...tab, server });
@@ -106,7 +106,7 @@ onPage("what a list is sorted by is in sight on a screen of 1280 px", "#/clients
 });
 
 onPage("no name of a fact runs into its value", "#/clients/meter-00001", {}, async ({ page }) => {
-  await page.getByText("Acknowledgements waiting").waitFor();
+  await page.getByText("Pending acknowledgements").waitFor();
   const wide = await page.locator("dl.facts dt").evaluateAll((all) => all.filter((name) => name.scrollWidth > name.clientWidth).map((name) => name.textContent));
   assert.deepEqual(wide, []);
 });
@@ -134,7 +134,7 @@ onPage("clients are searched, sorted and paged, of 100,000", "#/clients", {}, as
   await page.goBack();
   await page.getByText("201 to 300 of 100,001").waitFor();
 
-  // As long as the answer is on its way, the page says of which clients it is, and not of which it will be.
+  // While a response is pending, the page is labelled with the current data, not with the requested.
   let answer;
   const mayAnswer = new Promise((resolve) => (answer = resolve));
   await page.route("**/v1/clients?*", async (route) => {
@@ -151,16 +151,16 @@ onPage("clients are searched, sorted and paged, of 100,000", "#/clients", {}, as
   assert.match(await table.getByRole("row").nth(1).innerText(), /1,000/);
   await page.getByLabel("Client or user").fill("METER-0777");
   await page.getByText("1 to 10 of 10").waitFor();
-  await page.getByLabel("State").selectOption("away");
-  await page.getByText("No client fits.").or(page.getByText(/^1 to \d of \d$/)).waitFor();
+  await page.getByLabel("State").selectOption("offline");
+  await page.getByText("No client matches.").or(page.getByText(/^1 to \d of \d$/)).waitFor();
   await page.getByLabel("Client or user").fill("nobody is called so");
-  await page.getByText("No client fits.").waitFor();
+  await page.getByText("No client matches.").waitFor();
   await page.getByRole("link", { name: "Show all clients" }).click();
   await page.getByText("1 to 100 of 100,001").waitFor();
 
-  // What was typed just before a link is followed does not take the reader back, however late the page is drawn.
+  // Input just before following a link does not navigate back, however late the page is redrawn.
   await page.getByLabel("Client or user").fill("nobody is called so");
-  await page.getByText("No client fits.").waitFor();
+  await page.getByText("No client matches.").waitFor();
   await page.evaluate(() => {
     window.requestAnimationFrame = () => 0;
     const field = document.querySelector("input[type=search]");
@@ -222,12 +222,12 @@ onPage("whoever may only read is offered nothing else", "#/clients/meter-00001",
 onPage("why says what becomes of a message, and what to change", "#/clients/meter-00001", {}, async ({ page }) => {
   await page.getByRole("link", { name: "Why?" }).and(page.locator(".button")).click();
   await page.getByText("Nothing is published.").waitFor();
-  await page.getByLabel("Topic, in full").fill("water/1");
+  await page.getByLabel("Topic name").fill("water/1");
   await page.keyboard.press("Enter");
   await page.getByText("nearest: $as/json/lax/#, power/#").waitFor();
   await page.getByText("The client does not get the message.").waitFor();
   assert.deepEqual(await findings(page), []);
-  await page.getByLabel("Topic, in full").fill("power/0/kwh");
+  await page.getByLabel("Topic name").fill("power/0/kwh");
   await page.getByRole("button", { name: "Ask" }).click();
   await page.getByText("The client gets the message at once.").waitFor();
 });
@@ -239,7 +239,7 @@ onPage("why says which member of a group got the last message", "#/why?client=me
 });
 
 onPage("why says when another node has to be asked", "#/why?client=elsewhere&topic=a", {}, async ({ page }) => {
-  await page.getByText("This node does not know: it does not serve the client.").waitFor();
+  await page.getByText("This node cannot tell: it does not serve the client.").waitFor();
   await page.getByText("To change it: ask the other nodes.").waitFor();
   assert.deepEqual(await findings(page), []);
 });
@@ -270,7 +270,7 @@ onPage("messages are counted by topic filters, and the page says how to name one
   assert.deepEqual(await findings(page), []);
   server.answerOnce("/v1/topic-metrics", { status: 200, body: { topics: [] } });
   await page.getByRole("region", { name: "Messages by topic filter" }).getByRole("button", { name: "Refresh" }).click();
-  await page.getByText("No topic filter is counted.").waitFor();
+  await page.getByText("No topic filters are configured.").waitFor();
   await page.getByText("metrics.topics").waitFor();
   assert.deepEqual(await findings(page), []);
 });
@@ -282,7 +282,7 @@ onPage("retained messages are deleted by a filter, after a question that says ho
   await page.getByRole("button", { name: "Delete all 150…" }).click();
   assert.deepEqual(await findings(page), []);
   await page.getByRole("dialog").getByRole("button", { name: "Delete" }).click();
-  await page.getByText("No retained message fits this filter.").waitFor();
+  await page.getByText("No retained message matches this filter.").waitFor();
   assert.equal(server.state.retained.has("power/1/state"), false);
   assert.equal(server.state.retained.has("power/1/kwh"), true);
 });
@@ -296,7 +296,7 @@ onPage("messages that the broker could not delete are counted", "#/topics?filter
 
 onPage("the tap shows what comes, counts what it skips, and is closed with its page", "#/tap", {}, async ({ page, server }) => {
   await page.getByRole("textbox", { name: "Topic filter" }).fill("power/#");
-  await page.getByLabel("At most, per second").fill("20");
+  await page.getByLabel("Maximum per second").fill("20");
   await page.getByRole("button", { name: "Start" }).click();
   await page.getByText("3 messages shown, 1,200 skipped").waitFor();
   assert.equal(server.state.taps[0].filter, "power/#");
@@ -317,12 +317,12 @@ onPage("the tap says why it was refused", "#/tap?filter=power/%23", {}, async ({
 });
 
 onPage("whoever may not see payloads is told so", "#/tap", { token: READER }, async ({ page, server }) => {
-  await page.getByText("You may not see payloads.").waitFor();
+  await page.getByText("You are not allowed to see payloads.").waitFor();
   await page.getByRole("link", { name: "Topics" }).click();
   await page.getByRole("textbox", { name: "Topic filter" }).fill("firmware/image");
   await page.keyboard.press("Enter");
   await page.getByRole("link", { name: "firmware/image" }).click();
-  await page.getByText("You may not see payloads.").waitFor();
+  await page.getByText("You are not allowed to see payloads.").waitFor();
   assert.ok(!server.asked.some((line) => /\/v1\/(tap|retained\/)/.test(line)));
 });
 
@@ -351,7 +351,7 @@ onPage("the rules say what decides", "#/rules", {}, async ({ page }) => {
   await page.getByRole("button", { name: "Explain" }).click();
   await page.getByText("denied", { exact: true }).waitFor();
   assert.deepEqual(await findings(page), []);
-  await page.getByLabel("Wants to").selectOption("subscribe to");
+  await page.getByLabel("Action").selectOption("subscribe to");
   await page.getByRole("textbox", { name: "Topic filter" }).fill("devices/#");
   await page.keyboard.press("Enter");
   await page.getByText("allowed", { exact: true }).waitFor();
@@ -370,12 +370,12 @@ onPage("the configuration is compared and reloaded", "#/config", {}, async ({ pa
   await page.getByText("sys.interval_s", { exact: true }).waitFor();
   await page.getByText("maximum_packet_size = 16777216").waitFor();
   assert.equal(await page.getByText("Highest QoS served").count(), 0);
-  await page.getByLabel("with what each key means").check();
+  await page.getByLabel("with explanations").check();
   await page.getByText("Highest QoS served").waitFor();
   assert.deepEqual(await findings(page), []);
   await page.getByRole("button", { name: "Reload…" }).click();
   await page.getByRole("dialog").getByRole("button", { name: "Reload" }).click();
-  await page.getByText("Nothing: the files say what holds.").waitFor();
+  await page.getByText("No changes: the files match the current configuration.").waitFor();
   assert.equal(server.state.reloads, 1);
 });
 
@@ -389,8 +389,8 @@ onPage("a configuration that is wrong is told line by line", "#/config", { token
 
 onPage("a cluster shows its nodes, and any of them is drained after a question", "#/cluster", {}, async ({ page, server }) => {
   const nodes = page.getByRole("table", { name: "Nodes" });
-  await nodes.getByRole("row", { name: /broker-1 \(this one\).*takes clients/ }).waitFor();
-  await nodes.getByRole("row", { name: /broker-3.*being freed/ }).waitFor();
+  await nodes.getByRole("row", { name: /broker-1 \(this one\).*accepts clients/ }).waitFor();
+  await nodes.getByRole("row", { name: /broker-3.*being released/ }).waitFor();
   assert.deepEqual(await findings(page), []);
   assert.ok(await page.getByRole("button", { name: "Drain broker-3" }).isDisabled());
   await page.getByRole("button", { name: "Drain broker-1" }).click();
@@ -403,7 +403,7 @@ onPage("a cluster shows its nodes, and any of them is drained after a question",
 onPage("a node without a way to its servers says so, and who only reads gets no orders to give", "#/cluster", { token: null }, async ({ page, server }) => {
   Object.assign(server.state.cluster, { serving: false, nats: { state: "waiting", why: "no server answers [nats_unreachable]" } });
   await logIn(page, READER);
-  await page.getByText("This node has no way to NATS.").waitFor();
+  await page.getByText("This node cannot reach NATS.").waitFor();
   await page.getByText("serves no clients").waitFor();
   assert.equal(await page.getByRole("button", { name: /Drain|Rebalance/ }).count(), 0);
   assert.deepEqual(await findings(page), []);
@@ -413,7 +413,7 @@ onPage("a broker that is alone says how it becomes one of several", "#/cluster",
   allow(/status of 404/);
   server.state.cluster = null;
   await logIn(page, ADMINISTRATOR);
-  await page.getByText("This broker is alone.").waitFor();
+  await page.getByText("This broker is not in a cluster.").waitFor();
   assert.deepEqual(await findings(page), []);
 });
 

@@ -1,4 +1,4 @@
-// The stand-in answers with what was recorded of a broker: so that must be what today's broker answers.
+// The recordings that the mock server uses match the current broker.
 
 import assert from "node:assert/strict";
 import { readFile } from "node:fs/promises";
@@ -15,7 +15,7 @@ test("the types are those of the description of the admin API", async () => {
 test("recorded answers are as the description has them", async () => {
   for (const [name, { status, body }] of Object.entries(await recorded())) {
     const [method, path] = name.split(/[ ?]/);
-    // The events of the tap are no answers.
+    // Events of the tap are not responses.
     if (path !== "/v1/tap") assert.deepEqual(faultsOf(method, path, status, typeof body === "string" ? undefined : body), [], name);
   }
 });

@@ -1,4 +1,4 @@
-// What needs no browser: addresses and figures.
+// Tests without a browser: addresses and figures.
 
 import assert from "node:assert/strict";
 import { test } from "node:test";

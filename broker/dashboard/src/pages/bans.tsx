@@ -1,4 +1,4 @@
-// Who may not come, and lifting it.
+// The list of bans, and lifting them.
 
 import type { JSX } from "preact";
 import { useState } from "preact/hooks";
@@ -11,7 +11,7 @@ import { Dialog } from "../ui/dialog";
 import { Answer, Empty, Page, Refresh } from "../ui/page";
 import { type Column, Table } from "../ui/table";
 import { When } from "../ui/values";
-import { useMay } from "../who";
+import { useMay } from "../session";
 
 export function BansPage(): JSX.Element {
   const loaded = useLoad("bans", (signal) => get("/v1/bans", { signal }));
@@ -20,7 +20,7 @@ export function BansPage(): JSX.Element {
   const columns: Column<Ban>[] = [
     { key: "kind", head: "Kind", cell: (ban) => who(ban)[0] },
     { key: "who", head: "Who", isRowHead: true, cell: (ban) => who(ban)[1] },
-    { key: "until", head: "Until", cell: (ban) => (ban.until_unix_s === null ? "it is lifted" : <When atMs={ban.until_unix_s * 1_000} />) },
+    { key: "until", head: "Until", cell: (ban) => (ban.until_unix_s === null ? "lifted manually" : <When atMs={ban.until_unix_s * 1_000} />) },
     { key: "why", head: "Reason", cell: ({ why }) => (why === "" ? NONE : why) },
   ];
   if (mayOperate) {
@@ -39,7 +39,7 @@ export function BansPage(): JSX.Element {
       <Answer loaded={loaded}>
         {({ bans }) =>
           bans.length === 0 ? (
-            <Empty title="Nobody is banned.">
+            <Empty title="There are no bans.">
               To ban a client, its user or its address, open <a href={href(["clients"])}>the client</a>.
             </Empty>
           ) : (
@@ -60,7 +60,7 @@ function LiftDialog({ ban, onDone, onClose }: { ban: Ban; onDone: () => void; on
   };
   return (
     <Dialog title={`Lift the ban of ${who(ban)[1]}?`} verb="Lift" action={lift} onClose={onClose}>
-      <p>Who is meant may connect again from now on.</p>
+      <p>The banned clients may connect again.</p>
     </Dialog>
   );
 }

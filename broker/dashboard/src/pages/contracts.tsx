@@ -23,8 +23,8 @@ export function ContractsPage(): JSX.Element {
       <Answer loaded={loaded}>
         {({ contracts }) =>
           contracts.length === 0 ? (
-            <Empty title="There are no contracts: topics take any payload.">
-              Name their folder in <code>contracts.path</code>, and add one with <code>tautwire contract add</code>.
+            <Empty title="There are no contracts: all payloads are accepted.">
+              Set <code>contracts.path</code> to their folder, and add one with <code>tautwire contract add</code>.
             </Empty>
           ) : (
             <Table caption="Contracts" columns={COLUMNS} rows={contracts} rowKey={({ name }) => name} />

@@ -1,4 +1,4 @@
-// Where the broker listens, and how long its certificates last.
+// Listeners, and the expiry of their certificates.
 
 import type { JSX } from "preact";
 import { get } from "../api/request";
@@ -11,7 +11,7 @@ import { type Column, Table } from "../ui/table";
 import { Badge, type State } from "../ui/values";
 
 const DAY_MS = 86_400_000;
-/** With less time left, a certificate asks for attention. */
+/** With less time left, a certificate is highlighted. */
 const SOON_MS = 21 * DAY_MS;
 
 const COLUMNS: readonly Column<Listener>[] = [
@@ -44,7 +44,7 @@ const CERTIFICATE_COLUMNS: readonly Column<Held>[] = [
   },
 ];
 
-/** Of a certificate that the broker cannot read the end of, nothing is known. */
+/** The expiry of a certificate; unknown if the broker cannot parse it. */
 function endOf({ not_after_ms: atMs }: Certificate): number {
   return atMs ?? Number.POSITIVE_INFINITY;
 }
@@ -84,9 +84,9 @@ function Certificates({ listeners }: { listeners: readonly Listener[] }): JSX.El
     <section aria-labelledby="certificates">
       <h2 id="certificates">Certificates</h2>
       {asks && (
-        <p class="banner">A certificate has expired or will soon. Put a new one into its file, and reload the configuration: clients stay connected.</p>
+        <p class="banner">A certificate has expired or will soon. Replace its file, and reload the configuration: clients stay connected.</p>
       )}
-      <Table caption="Certificates, by the time that is left" columns={CERTIFICATE_COLUMNS} rows={held} rowKey={({ listener, names, not_after_ms: atMs }) => `${listener} ${names.join()} ${atMs}`} />
+      <Table caption="Certificates, by remaining time" columns={CERTIFICATE_COLUMNS} rows={held} rowKey={({ listener, names, not_after_ms: atMs }) => `${listener} ${names.join()} ${atMs}`} />
     </section>
   );
 }

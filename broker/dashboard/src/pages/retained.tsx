@@ -1,4 +1,4 @@
-// Retained messages by a filter: looked at one by one, deleted together.
+// Retained messages by a filter: shown one by one, deleted together.
 
 import type { JSX } from "preact";
 import { useState } from "preact/hooks";
@@ -13,12 +13,12 @@ import { PayloadView } from "../ui/payload";
 import { Table } from "../ui/table";
 import { Facts, When } from "../ui/values";
 import { Pager } from "../ui/pager";
-import { useMay, useMaySeePayloads } from "../who";
+import { useMay, useMaySeePayloads } from "../session";
 
 const PER_PAGE = 100;
 
 export function RetainedList({ filter, topic }: { filter: string; topic: string }): JSX.Element {
-  /** Where each page shown so far begins, but for the first. */
+  /** The start of each page shown so far, except the first. */
   const [trail, setTrail] = useState<readonly string[]>([]);
   const after = trail.at(-1) ?? null;
   const loaded = useLoad(after ?? "", async (signal) => ({ ...(await get("/v1/retained", { query: { filter, after, limit: PER_PAGE }, signal })), answered: trail }), { keeps: true });
@@ -42,7 +42,7 @@ export function RetainedList({ filter, topic }: { filter: string; topic: string 
         <Answer loaded={loaded}>
           {({ matched, messages, next, answered }) =>
             messages.length === 0 ? (
-              <Empty title="No retained message fits this filter." />
+              <Empty title="No retained message matches this filter." />
             ) : (
               <>
                 <Table caption={`Retained messages on ${filter}`} columns={columns(filter)} rows={messages} rowKey={(message) => message.topic} isBusy={loaded.isLoading} />
@@ -93,8 +93,8 @@ function OneMessage({ topic }: { topic: string }): JSX.Element {
       {maySee ? (
         <Shown topic={topic} />
       ) : (
-        <Empty title="You may not see payloads.">
-          That needs the permission <code>payloads</code>, which no role has of itself.
+        <Empty title="You are not allowed to see payloads.">
+          This requires the permission <code>payloads</code>, which no role includes.
         </Empty>
       )}
     </section>
@@ -139,7 +139,7 @@ function DeleteDialog({ filter, matched, onDone, onClose }: { filter: string; ma
   return (
     <Dialog title={`Delete ${count(matched)} retained messages?`} verb="Delete" action={remove} onClose={onClose}>
       <p>
-        All retained messages on <code>{filter}</code> are gone for ever, those that come until then included. Who subscribes is sent an empty message for each.
+        All retained messages on <code>{filter}</code> are deleted permanently, including those that arrive meanwhile. Subscribers receive an empty message for each.
       </p>
     </Dialog>
   );

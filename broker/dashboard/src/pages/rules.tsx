@@ -1,4 +1,4 @@
-// Access rules: all of them, and which one decides.
+// All access rules, and explanations of decisions.
 
 import type { JSX } from "preact";
 import { useState } from "preact/hooks";
@@ -27,7 +27,7 @@ export function RulesPage(): JSX.Element {
 }
 
 function RulesList(): JSX.Element {
-  /** Where each page shown so far begins, but for the first. */
+  /** The start of each page shown so far, except the first. */
   const [trail, setTrail] = useState<readonly string[]>([]);
   const after = trail.at(-1) ?? null;
   const loaded = useLoad(after ?? "", async (signal) => ({ ...(await get("/v1/rules", { query: { after, limit: PER_PAGE }, signal })), answered: trail }), { keeps: true });
@@ -36,12 +36,12 @@ function RulesList(): JSX.Element {
       {({ open, all, rules, next, answered }) =>
         open ? (
           <Empty title="There are no access rules: clients may publish and subscribe to everything.">
-            Name a file with rules in <code>acl.file</code>.
+            Set <code>acl.file</code> to a rule file.
           </Empty>
         ) : (
           <>
-            <p>Of the rules of a client's roles, the first that matches decides. What no rule allows is denied.</p>
-            <Table caption="Access rules, in the order in which they are asked" columns={COLUMNS} rows={rules} rowKey={({ number }) => String(number)} isBusy={loaded.isLoading} />
+            <p>Of the rules of a client's roles, the first that matches decides. If none matches, the request is denied.</p>
+            <Table caption="Access rules, in the order of evaluation" columns={COLUMNS} rows={rules} rowKey={({ number }) => String(number)} isBusy={loaded.isLoading} />
             <Pager trail={answered} next={next} onTurn={setTrail}>
               <span>
                 {count(rules[0]?.number ?? 0)} to {count(rules.at(-1)?.number ?? 0)} of {count(all)}
@@ -98,9 +98,9 @@ function Explain(): JSX.Element {
         {text("clientId", "Client Identifier", true)}
         {text("user", "User, if any")}
         {text("listener", "Listener, if not the default")}
-        {text("roles", "Roles that authentication gives, with commas")}
+        {text("roles", "Roles from authentication, comma-separated")}
         <label class="field">
-          Wants to
+          Action
           <select value={asked.action} onChange={(event) => setAsked({ ...asked, action: event.currentTarget.value === "publish" ? "publish" : "subscribe" })}>
             <option value="publish">publish to</option>
             <option value="subscribe">subscribe to</option>
@@ -151,7 +151,7 @@ function Explained({ answer }: { answer: Explanation }): JSX.Element {
         facts={[
           ["Why", reason],
           ["Rule", rule === null ? "none matches" : <RuleText key="rule" rule={rule} />],
-          ["A topic that is not allowed", example ?? NONE],
+          ["Example topic", example ?? NONE],
           ["Roles of the client", roles.length === 0 ? "none" : roles.map(({ role, because }) => `${role} (${because})`).join("; ")],
         ]}
       />

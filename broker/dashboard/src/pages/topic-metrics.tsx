@@ -1,4 +1,4 @@
-// Messages by the topic filters that the operator has named.
+// Message counts of the configured topic filters.
 
 import type { JSX } from "preact";
 import { get } from "../api/request";
@@ -32,8 +32,8 @@ export function TopicMetricsTable(): JSX.Element {
       <Answer loaded={loaded}>
         {({ topics }) =>
           topics.length === 0 ? (
-            <Empty title="No topic filter is counted.">
-              Name some in <code>metrics.topics</code> of the configuration, and reload it.
+            <Empty title="No topic filters are configured.">
+              Add some to <code>metrics.topics</code> in the configuration, and reload it.
             </Empty>
           ) : (
             <Table caption="Messages by topic filter since the broker started to count" columns={COLUMNS} rows={topics} rowKey={({ filter }) => filter} />

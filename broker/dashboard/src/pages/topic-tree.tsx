@@ -1,4 +1,4 @@
-// One level at a time; what is below a level is asked for when it is opened.
+// The topic tree, level by level; children are loaded when a level is opened.
 
 import type { JSX } from "preact";
 import { useState } from "preact/hooks";
@@ -16,7 +16,7 @@ export function Tree(): JSX.Element {
   return <Level below={null} />;
 }
 
-/** `below`: the topic above; `null` for the first level. An empty one is a topic that begins with a slash. */
+/** `below`: the parent topic; `null` for the first level. An empty string is a topic that begins with a slash. */
 function Level({ below }: { below: string | null }): JSX.Element {
   const first = useLoad(`topics ${below ?? "\n"}`, (signal) => ask(below, null, signal));
   const [more, setMore] = useState<{ levels: TopicLevel[]; next: string | null } | null>(null);
@@ -33,7 +33,7 @@ function Level({ below }: { below: string | null }): JSX.Element {
           );
         };
         if (levels.length === 0) {
-          return below === null ? <NoMessages /> : <p class="faint">Nothing is retained here any more.</p>;
+          return below === null ? <NoMessages /> : <p class="faint">There are no retained messages here any more.</p>;
         }
         return (
           <>

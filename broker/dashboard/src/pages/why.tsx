@@ -16,7 +16,7 @@ const OUTCOMES: Record<Why["outcome"], readonly [State, string]> = {
   waits: ["warn", "The message waits for the client, and arrives later."],
   one_of_many: ["warn", "The message goes to one member of a shared subscription. The client is one of them."],
   does_not_arrive: ["bad", "The client does not get the message."],
-  elsewhere: ["warn", "This node does not know: it does not serve the client."],
+  elsewhere: ["warn", "This node cannot tell: it does not serve the client."],
 };
 
 export function WhyPage({ query }: { query: Readonly<Record<string, string>> }): JSX.Element {
@@ -27,7 +27,7 @@ export function WhyPage({ query }: { query: Readonly<Record<string, string>> }):
       {client !== "" && topic !== "" ? (
         <Explained client={client} topic={topic} qos={qos} mountPoint={mountPoint} />
       ) : (
-        <Empty title="Nothing is published.">Name a client and a topic. The broker says what would become of a message that somebody publishes there now.</Empty>
+        <Empty title="Nothing is published.">Enter a client and a topic. The broker explains what would happen to a message published there now.</Empty>
       )}
     </Page>
   );
@@ -53,7 +53,7 @@ function Question({ client, topic, qos, mountPoint }: Asked): JSX.Element {
         <input required spellcheck={false} autocapitalize="none" value={asked.client} onInput={(event) => setAsked({ ...asked, client: event.currentTarget.value })} />
       </label>
       <label class="field grows">
-        Topic, in full
+        Topic name
         <input required spellcheck={false} autocapitalize="none" value={asked.topic} onInput={(event) => setAsked({ ...asked, topic: event.currentTarget.value })} />
       </label>
       <QosField value={asked.qos} onChange={(qos) => setAsked({ ...asked, qos })} />
@@ -75,14 +75,14 @@ function Explained({ client, topic, qos, mountPoint }: Asked): JSX.Element {
   return (
     <Answer loaded={loaded}>
       {({ outcome, findings, drops }) => {
-        const [state, told] = OUTCOMES[outcome];
+        const [state, description] = OUTCOMES[outcome];
         return (
           <>
             <p class="outcome" role="status">
-              <Badge state={state}>{outcome.replaceAll("_", " ")}</Badge> {told} <a href={clientHref(client, mountPoint === "" ? null : mountPoint)}>Look at the client</a>
+              <Badge state={state}>{outcome.replaceAll("_", " ")}</Badge> {description} <a href={clientHref(client, mountPoint === "" ? null : mountPoint)}>Show the client</a>
             </p>
             <section aria-labelledby="findings">
-              <h2 id="findings">What was found</h2>
+              <h2 id="findings">Findings</h2>
               <ol class="findings">
                 {findings.map(({ code, text, change }) => (
                   <li key={`${code} ${text}`}>

@@ -1,11 +1,11 @@
-// 100,000 clients, always the same ones, listed as the broker lists them, each like one that was recorded.
+// 100,000 clients, always the same ones, listed as the broker does, each based on a recorded one.
 
 import { body, like } from "./recorded.mjs";
 
 export const FLEET = 100_000;
 export const NOW_MS = Date.now();
 
-/** Numbers that look random and are always the same: SplitMix32. */
+/** Deterministic pseudorandom numbers: SplitMix32. */
 export function scrambled(number) {
   let value = (number + 0x9e3779b9) | 0;
   value = Math.imul(value ^ (value >>> 16), 0x21f0aaad);
@@ -49,7 +49,7 @@ function client(number) {
   });
 }
 
-/** The same client once it is away. */
+/** The same client after it has disconnected. */
 export function left(connected) {
   const lasting = Object.fromEntries(Object.keys(AWAY).map((name) => [name, connected[name]]));
   return like(AWAY, { ...lasting, connected: false, ends_at_ms: NOW_MS + 3_600_000 });
@@ -57,11 +57,11 @@ export function left(connected) {
 
 let clients = null;
 
-/** Of each server its own list; the clients in it are never changed, but replaced. */
+/** A list for each server; its clients are never modified, only replaced. */
 export function makeFleet() {
   clients ??= [
     ...Array.from({ length: FLEET }, (_, number) => client(number)),
-    // One behind a mount point, whose name has all that must be escaped.
+    // One with a mount point, whose name has all characters that must be escaped.
     { ...client(7), client_id: "größe/7 #?%", mount_point: "tenant-a/" },
   ];
   return [...clients];
@@ -72,8 +72,8 @@ const DETAIL_AWAY = body("GET /v1/clients/away");
 
 export function detailed(summary) {
   const isSlow = summary.queued_messages >= 1_000;
-  const told = summary.connected ? DETAIL : DETAIL_AWAY;
-  return like(told, {
+  const recorded = summary.connected ? DETAIL : DETAIL_AWAY;
+  return like(recorded, {
     ...summary,
     resumed: true,
     send_maximum: summary.connected ? 32 : null,

@@ -53,7 +53,7 @@ export async function logIn(page, token) {
   await page.getByRole("navigation", { name: "Dashboard" }).waitFor();
 }
 
-/** What axe finds, by WCAG 2.2 AA and its own advice; a line each. */
+/** The findings of axe, by WCAG 2.2 AA and its own best practices; a line each. */
 export async function findings(page) {
   await page.evaluate(`if (!window.axe) { ${axeSource} }`);
   const violations = await page.evaluate(async () => {
