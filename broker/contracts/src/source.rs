@@ -131,8 +131,8 @@ mod tests {
     #[test]
     fn a_value_that_is_skipped_is_still_checked() {
         for (text, good) in [(r#"{"a":[1,{"b":null}]}"#, true), (r#"{"a":[1,]}"#, false), (r#"[[[[]]]]"#, false)] {
-            let mut source = JsonSource::new(text.as_bytes()).expect("it is right");
-            let value = source.value().expect("it is right");
+            let mut source = JsonSource::new(text.as_bytes()).expect("valid");
+            let value = source.value().expect("valid");
             assert_eq!(skip(&mut source, value, 3).and_then(|()| source.end()).is_ok(), good, "{text}");
         }
     }

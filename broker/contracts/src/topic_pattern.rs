@@ -125,7 +125,7 @@ mod tests {
 
     #[test]
     fn names_stand_for_levels() {
-        let pattern = TopicPattern::new("sensors/{device_id}/{kind}/reading").expect("it is right");
+        let pattern = TopicPattern::new("sensors/{device_id}/{kind}/reading").expect("valid");
         assert_eq!(pattern.filter(), "sensors/+/+/reading");
         assert_eq!(pattern.level("kind", "sensors/7/door/reading"), Some("door"));
         assert_eq!(pattern.level("nobody", "sensors/7/door/reading"), None);
@@ -156,7 +156,7 @@ mod tests {
     #[test]
     fn patterns_overlap_where_a_topic_is_in_both() {
         let overlap =
-            |a, b| TopicPattern::new(a).expect("it is right").overlaps(&TopicPattern::new(b).expect("it is right"));
+            |a, b| TopicPattern::new(a).expect("valid").overlaps(&TopicPattern::new(b).expect("valid"));
         for (a, b, both) in [
             ("a/b", "a/b", true),
             ("a/b", "a/c", false),

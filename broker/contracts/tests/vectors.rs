@@ -62,7 +62,7 @@ fn sorted(pack: &[u8]) -> Vec<u8> {
     let mut value = rmpv::decode::read_value(&mut &*pack).expect("MessagePack");
     sort(&mut value);
     let mut out = Vec::new();
-    rmpv::encode::write_value(&mut out, &value).expect("memory takes it");
+    rmpv::encode::write_value(&mut out, &value).expect("writing to memory");
     out
 }
 

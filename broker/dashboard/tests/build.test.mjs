@@ -14,14 +14,14 @@ test("a fresh build equals what is committed", async () => {
   }
 });
 
-test("the compressed forms are the same files", async () => {
+test("the compressed files have the same content", async () => {
   for (const name of SERVED) {
     // Not compared byte for byte: versions of zlib compress differently.
     assert.deepEqual(gunzipSync(await dist(`${name}.gz`)), await dist(name), name);
   }
 });
 
-test("the page has no inline script or style, and names no other machine", async () => {
+test("the page has no inline script or style, and refers to no other host", async () => {
   const html = (await dist("index.html")).toString();
   assert.doesNotMatch(html, /<style|\sstyle=|\son\w+=|<script(?![^>]*\ssrc=)/i);
   for (const name of SERVED) {

@@ -86,7 +86,7 @@ class Broker {
   }
 }
 
-test("the pages before a real broker", { skip: BINARY === undefined && "set TAUTWIRE to a binary" }, async (context) => {
+test("the pages with a real broker", { skip: BINARY === undefined && "set TAUTWIRE to a binary" }, async (context) => {
   const broker = await Broker.start();
   const front = (await broker.has("/session")) && (await broker.has("/")) ? undefined : await MockServer.start({ upstream: { url: broker.url, token: TOKEN } });
   const browser = await startChromium();

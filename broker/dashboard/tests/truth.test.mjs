@@ -53,7 +53,7 @@ async function cells(page, table, head) {
 
 const powerViolations = SENT.powerWrong + SENT.powerMissing;
 
-shows("sessions, subscriptions and drops are those that were made", "overview", async (page) => {
+shows("sessions, subscriptions and drops match the traffic", "overview", async (page) => {
   // away, reader, slow and two workers; the reader subscribes twice.
   await factIs(page, "Sessions", 5);
   await factIs(page, "Subscriptions", 6);
@@ -62,7 +62,7 @@ shows("sessions, subscriptions and drops are those that were made", "overview", 
   assert.equal(await page.getByRole("table", { name: /Dropped messages since/ }).getByRole("rowheader").count(), 2);
 });
 
-shows("a list of clients says which one is behind", "clients?sort=queued_messages&descending=true", async (page) => {
+shows("the list of clients marks one with a backlog", "clients?sort=queued_messages&descending=true", async (page) => {
   const [state, queued, , inFlight, subscriptions] = await cells(page, "Clients", "slow");
   assert.deepEqual([state, queued, inFlight, subscriptions], ["connected, behind", String(SENT.queue), String(SENT.window), "1"]);
   const away = await cells(page, "Clients", "away");
@@ -80,20 +80,20 @@ shows("a client with a full window is not just connected", "clients/slow", async
   await factIs(page, "Roles", "all");
 });
 
-shows("a client of 3.1.1 that asks for a format is shown what it did not get", "clients/reader", async (page) => {
+shows("undelivered messages are shown for a 3.1.1 client that requests a format", "clients/reader", async (page) => {
   await factIs(page, "MQTT", "3.1.1");
   assert.deepEqual((await cells(page, /^Undelivered/, "lax/1")).slice(0, 2), ["Untranscodable", String(SENT.lax)]);
   await factIs(page, "State", "connected");
 });
 
-shows("contracts are listed with what they do, and how often they were broken", "contracts", async (page) => {
+shows("contracts are listed with their policies and violations", "contracts", async (page) => {
   const policyAndCount = async (name) => (await cells(page, "Contracts", name)).slice(2);
   assert.deepEqual(await policyAndCount("power"), ["reject", String(powerViolations)]);
   assert.deepEqual(await policyAndCount("lax"), ["observe: delivers", String(SENT.lax)]);
   assert.deepEqual(await policyAndCount("state"), ["quarantine", "1"]);
 });
 
-shows("a contract shows each way in which it was broken", "contracts/power", async (page) => {
+shows("a contract shows each reason for its violations", "contracts/power", async (page) => {
   await factIs(page, "Violations since startup", powerViolations);
   const rows = await page.getByRole("table", { name: /^Violations by reason/ }).getByRole("row").allInnerTexts();
   const found = rows.slice(1).map((row) => row.split("\t").slice(2, 5).join(" "));
@@ -114,7 +114,7 @@ shows("messages are counted by topic filters, and retained ones listed", "topics
   assert.deepEqual(await totals("slow/#"), [slow + SENT.dropped, slow, SENT.dropped].map(String));
 });
 
-shows("a ban and the rules are those that were written", "bans", async (page) => {
+shows("the ban and the rules match the configuration", "bans", async (page) => {
   await page.getByText("a flood of connections").waitFor();
   await page.evaluate(() => (location.hash = "#/rules"));
   await page.getByText("1 to 2 of 2").waitFor();

@@ -53,7 +53,7 @@ static CONTRACTS: LazyLock<Vec<Arc<Contract>>> = LazyLock::new(|| {
         ("types.proto".to_owned(), include_str!("../../../spec/vectors/contracts/types.proto").to_owned()),
         ("legacy.proto".to_owned(), include_str!("../../../spec/vectors/contracts/legacy.proto").to_owned()),
     ]);
-    let catalogue = Catalogue::load(&files, &LoadLimits::default()).expect("the files are right");
+    let catalogue = Catalogue::load(&files, &LoadLimits::default()).expect("valid files");
     catalogue.contracts().to_vec()
 });
 

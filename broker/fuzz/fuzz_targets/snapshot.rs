@@ -39,7 +39,7 @@ fuzz_target!(|input: &[u8]| {
             let at = COVERED.iter().position(|covered| *covered == reader.covered()).expect("it was written");
             assert_eq!(damaged.len(), at, "all that are newer are damaged");
             for body in &written[at] {
-                let frame = reader.step().expect("the disk reads").expect("it is whole");
+                let frame = reader.step().expect("the disk reads").expect("complete");
                 assert!(frame.body == body, "other bytes than were written");
             }
             assert!(reader.step().expect("the disk reads").is_none(), "more than was written");
@@ -79,9 +79,9 @@ fn overwrite(disk: &FaultyDisk, mut input: &[u8]) {
         let [low, high, which, len, rest @ ..] = input else { return };
         let (bytes, rest) = rest.split_at(usize::from(*len).min(rest.len()));
         input = rest;
-        let file = disk.open(&name_of(COVERED[usize::from(which % 2)])).expect("it is there");
+        let file = disk.open(&name_of(COVERED[usize::from(which % 2)])).expect("it exists");
         let offset = u64::from(u16::from_le_bytes([*low, *high]));
-        if offset + bytes.len() as u64 <= file.size_bytes().expect("the disk says so") {
+        if offset + bytes.len() as u64 <= file.size_bytes().expect("the disk responds") {
             file.write_at(offset, bytes).expect("no faults");
         }
     }
@@ -91,8 +91,8 @@ fn overwrite(disk: &FaultyDisk, mut input: &[u8]) {
 fn replace(disk: &FaultyDisk, input: &[u8]) {
     let [low, high, input @ ..] = input else { return };
     let name = name_of(COVERED[0]);
-    let file = disk.open(&name).expect("it is there");
-    let size = file.size_bytes().expect("the disk says so");
+    let file = disk.open(&name).expect("it exists");
+    let size = file.size_bytes().expect("the disk responds");
     let mut bytes = vec![0; (u64::from(u16::from_le_bytes([*low, *high])) % (size + 1)) as usize];
     file.read_at(0, &mut bytes).expect("no faults");
     bytes.extend_from_slice(input);

@@ -112,7 +112,7 @@ mod tests {
 
     fn catalogue(files: &[(&str, &str)]) -> Catalogue {
         let files: Files = files.iter().map(|(name, text)| ((*name).to_owned(), (*text).to_owned())).collect();
-        Catalogue::load(&files, &LoadLimits::default()).expect("the contracts are right")
+        Catalogue::load(&files, &LoadLimits::default()).expect("valid contracts")
     }
 
     fn manifest(contracts: &[&str]) -> String {

@@ -44,7 +44,7 @@ fn read(header: &[u8]) -> ProxyHeader {
         assert_eq!(parse(&header[..len]), Ok(None), "{len} bytes of it");
     }
     let followed = [header, &[0x10, 0x0D, 0x0A]].concat();
-    let ParsedHeader { header: parsed, len } = parse(&followed).expect("a header").expect("it is whole");
+    let ParsedHeader { header: parsed, len } = parse(&followed).expect("a header").expect("complete");
     assert_eq!(len, header.len());
     assert_eq!(parse(header), Ok(Some(ParsedHeader { header: parsed.clone(), len })));
     parsed
@@ -54,7 +54,7 @@ fn read(header: &[u8]) -> ProxyHeader {
 #[track_caller]
 fn fault(bytes: &[u8]) -> ProxyHeaderError {
     let mut faults = (0..=bytes.len()).map(|len| parse(&bytes[..len])).skip_while(|parsed| *parsed == Ok(None));
-    let first = faults.next().expect("it is found").expect_err("it is wrong");
+    let first = faults.next().expect("it is found").expect_err("invalid");
     assert!(faults.all(|parsed| parsed.is_err()), "it stays wrong");
     first
 }

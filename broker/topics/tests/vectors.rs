@@ -52,7 +52,7 @@ fn bytes_of_part(part: &Value) -> Vec<u8> {
         return bytes_of_hex(hex);
     }
     let repeated = bytes_of_hex(part["repeat"].as_str().expect("hex or repeat"));
-    let count = part["count"].as_u64().expect("a count beside repeat");
+    let count = part["count"].as_u64().expect("a count with repeat");
     repeated.repeat(count as usize)
 }
 

@@ -73,12 +73,12 @@ mod tests {
             let bytes = (0..length).map(|at| at.wrapping_mul(37) ^ 0xa5).collect::<Vec<_>>();
             let mut text = Vec::new();
             encode(&bytes, &mut text);
-            let text = String::from_utf8(text).expect("it is right");
+            let text = String::from_utf8(text).expect("valid");
             for form in [text.clone(), text.trim_end_matches('=').to_owned(), text.replace('+', "-").replace('/', "_")]
             {
                 let mut decoded = Vec::new();
                 assert!(is_valid(&form));
-                decode(&form, &mut decoded).expect("it is right");
+                decode(&form, &mut decoded).expect("valid");
                 assert_eq!(decoded, bytes);
             }
         }

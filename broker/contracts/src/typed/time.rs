@@ -148,7 +148,7 @@ mod tests {
     fn timestamp(seconds: i64, nanos: u32) -> String {
         let mut out = Vec::new();
         write_timestamp(seconds, nanos, &mut out);
-        String::from_utf8(out).expect("it is right")
+        String::from_utf8(out).expect("valid")
     }
 
     #[test]
@@ -205,7 +205,7 @@ mod tests {
             assert_eq!(parse_duration(text), Some((seconds, nanos)));
             let mut out = Vec::new();
             write_duration(seconds, nanos, &mut out);
-            assert_eq!(String::from_utf8(out).expect("it is right"), text);
+            assert_eq!(String::from_utf8(out).expect("valid"), text);
         }
         for text in ["", "s", "1", "1.s", "--1s", "315576000001s", "1e3s", "1.0000000001s", "+1s"] {
             assert_eq!(parse_duration(text), None, "{text}");

@@ -234,7 +234,7 @@ fn changes_of_the_contract_are_reported() {
     }
     let none = load(&[]).expect("nothing is right");
     let manifest = format!("[[contract]]\nname = 'c'\nschema = 's.proto'\n{keys}");
-    let one = load(&[("contracts.toml", &manifest), ("s.proto", texts[0])]).expect("it is right");
+    let one = load(&[("contracts.toml", &manifest), ("s.proto", texts[0])]).expect("valid");
     assert_eq!(compare(&none, &one)[0].effect, Effect::OldWriters);
     assert_eq!(compare(&one, &none)[0].effect, Effect::OldReaders);
     assert_eq!(

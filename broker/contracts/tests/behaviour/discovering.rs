@@ -20,7 +20,7 @@ fn catalogue(contracts: usize) -> Catalogue {
              on_violation = 'reject'\nties = {{ id = 'id' }}\n"
         );
     }
-    load(&[("contracts.toml", &manifest), ("s.proto", PROTO)]).expect("it is right")
+    load(&[("contracts.toml", &manifest), ("s.proto", PROTO)]).expect("valid")
 }
 
 fn ask(catalogue: &Catalogue, request: &Value) -> Value {
@@ -113,7 +113,7 @@ fn a_client_of_the_old_protocol_understands_the_answer() {
     let schema = "syntax = \"proto3\";\nmessage ServiceDiscoveryResponse { repeated SchemaInfo schemas = 1; }\n\
                   message SchemaInfo { string topic = 1; string message_type = 2; string schema_source = 3; }\n";
     let manifest = "[[contract]]\nname = 'c'\ntopics = 't'\nformat = 'protobuf'\nschema = 'd.proto'\nmessage = 'ServiceDiscoveryResponse'\n";
-    let theirs = load(&[("contracts.toml", manifest), ("d.proto", schema)]).expect("it is right");
+    let theirs = load(&[("contracts.toml", manifest), ("d.proto", schema)]).expect("valid");
     let set = &theirs.contracts()[0].schema().descriptor_set;
     let pool = DescriptorPool::decode(&**set).expect("a descriptor set");
     let root = pool.get_message_by_name("ServiceDiscoveryResponse").expect("it has it");
@@ -141,7 +141,7 @@ fn a_page_has_a_bound_in_bytes() {
         ));
     }
     let files: Vec<(&str, &str)> = files.iter().map(|(name, text)| (name.as_str(), text.as_str())).collect();
-    let catalogue = load(&[&[("contracts.toml", manifest.as_str())][..], &files].concat()).expect("it is right");
+    let catalogue = load(&[&[("contracts.toml", manifest.as_str())][..], &files].concat()).expect("valid");
     let expected: Vec<String> = (0..CONTRACTS).map(|at| format!("c{at:03}")).collect();
 
     let (mut after, mut seen, mut alone) = (String::new(), Vec::new(), 0);
@@ -162,7 +162,7 @@ fn a_page_has_a_bound_in_bytes() {
     let schema = "syntax = \"proto3\";\nmessage R { repeated I schemas = 1; string next = 15; }\nmessage I { string topic = 1; }\n\
                   message Q { string after = 2; uint32 limit = 3; }\n";
     let manifest = "[[contract]]\nname = 'c'\ntopics = 't'\nformat = 'protobuf'\nschema = 'd.proto'\nmessage = 'R'\n";
-    let theirs = load(&[("contracts.toml", manifest), ("d.proto", schema)]).expect("it is right");
+    let theirs = load(&[("contracts.toml", manifest), ("d.proto", schema)]).expect("valid");
     let pool = DescriptorPool::decode(&*theirs.contracts()[0].schema().descriptor_set).expect("a descriptor set");
     let root = pool.get_message_by_name("R").expect("it has it");
     let (mut request, mut topics) = (Vec::new(), 0);

@@ -12,7 +12,7 @@ fn a_content_type_that_names_a_format_decides() {
     for name in ["application/json", "Application/JSON", "application/json; charset=utf-8", "text/json"] {
         assert_eq!(both.check("t", Some(name), json), Ok(Format::Json), "{name}");
     }
-    let violation = both.check("t", Some("application/msgpack"), b"\x80").expect_err("it is not listed");
+    let violation = both.check("t", Some("application/msgpack"), b"\x80").expect_err("invalid");
     assert_eq!(violation.rule, Rule::Format);
     assert_eq!(violation.expected(), "application/x-protobuf or application/json");
     assert_eq!(violation.found(), "application/msgpack");
@@ -28,9 +28,9 @@ fn without_one_a_payload_is_of_the_first_format_that_it_satisfies() {
         assert_eq!(both.check("t", content_type, br#"{"id":"a"}"#), Ok(Format::Json));
         assert_eq!(both.check("t", content_type, b""), Ok(Format::Protobuf));
         // The violation is that of the first format, unless the payload is understood further in another.
-        let violation = both.check("t", content_type, br#"{"id":1}"#).expect_err("it is a number");
+        let violation = both.check("t", content_type, br#"{"id":1}"#).expect_err("a number");
         assert_eq!((violation.rule, violation.path().as_str()), (Rule::Type, "id"));
-        let violation = both.check("t", content_type, b"\x0a\x09a").expect_err("it is cut short");
+        let violation = both.check("t", content_type, b"\x0a\x09a").expect_err("truncated");
         assert_eq!((violation.rule, violation.path().as_str()), (Rule::Malformed, "id"));
     }
 }
@@ -38,13 +38,13 @@ fn without_one_a_payload_is_of_the_first_format_that_it_satisfies() {
 #[test]
 fn a_violation_says_where_what_was_expected_and_what_was_there() {
     let json = contract("topics = 't'\nformat = ['json', 'protobuf', 'messagepack']\nmessage = 'M'", SCHEMA);
-    let violation = json.check("t", None, br#"{"items":[{},{"items":[{"n":"secret"}]}]}"#).expect_err("it is wrong");
+    let violation = json.check("t", None, br#"{"items":[{},{"items":[{"n":"secret"}]}]}"#).expect_err("invalid");
     let message = violation.to_string();
     assert_eq!(message, "items[1].items[0].n: expected int32, found a string that is not a number at byte 36 [type]");
     let violation =
-        json.check("t", Some("application/x-protobuf"), b"\x12\x00\x12\x02\x1d\x00").expect_err("it is wrong");
+        json.check("t", Some("application/x-protobuf"), b"\x12\x00\x12\x02\x1d\x00").expect_err("invalid");
     assert_eq!(violation.path(), "items[1].n");
-    let violation = json.check("t", Some("application/msgpack"), b"\x81\xa1n\xa1x").expect_err("it is wrong");
+    let violation = json.check("t", Some("application/msgpack"), b"\x81\xa1n\xa1x").expect_err("invalid");
     assert_eq!(violation.to_string(), "n: expected int32, found a string at byte 5 [type]");
 }
 

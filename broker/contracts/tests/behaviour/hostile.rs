@@ -59,7 +59,7 @@ fn limits_hold_for_messages_enumerations_and_required_fields() {
     let fields = (1..=1_025).fold(String::new(), |text, at| text + &format!("int32 f{at} = {at};\n"));
     let list =
         [("contracts.toml", MANIFEST), ("s.proto", &*format!("syntax = \"proto3\";\nmessage M0 {{ {fields} }}"))];
-    let message = Catalogue::load(&files(&list), &wide).expect_err("it is too many")[0].to_string();
+    let message = Catalogue::load(&files(&list), &wide).expect_err("too many")[0].to_string();
     assert!(message.contains("more than 1024 fields"), "{message}");
 }
 

@@ -110,7 +110,7 @@ fn a_contract_that_does_not_name_its_policy_rejects() {
     let option = "syntax = \"proto3\";\nimport \"tautwire/contract.proto\";\nmessage O {\n\
                   option (tautwire.contract) = { topics: \"o\" };\nstring id = 1;\n}\n";
     let files = [("contracts.toml", manifest), SCHEMA, ("managed/m.toml", managed), ("o.proto", option)];
-    let catalogue = load(&files).expect("they are right");
+    let catalogue = load(&files).expect("valid");
     let policies: Vec<_> = catalogue.contracts().iter().map(|c| (c.name(), c.on_violation().name())).collect();
     assert_eq!(policies, [("a", "reject"), ("m", "reject"), ("o", "reject")]);
 }
@@ -127,7 +127,7 @@ fn a_schema_carries_its_contract() {
         "topics: \"s/{device_id}\" format: \"json\" format: \"protobuf\" on_violation: \"disconnect\" \
          unacknowledged: \"disconnect\" unknown_fields: \"reject\" ties: { key: \"device_id\" value: \"device_id\" }",
     );
-    let catalogue = load(&[("r.proto", &text)]).expect("it is right");
+    let catalogue = load(&[("r.proto", &text)]).expect("valid");
     let contract = catalogue.named("reading").expect("the message's name in lower case");
     assert_eq!(contract.schema().message.as_ref(), "p.Reading");
     assert_eq!(contract.formats().iter().map(|format| format.name()).collect::<Vec<_>>(), ["json", "protobuf"]);
@@ -153,7 +153,7 @@ fn a_schema_carries_its_contract() {
     // The manifest overrides the options of a message.
     let manifest =
         "[[contract]]\nname = 'other'\ntopics = 'o'\nformat = 'json'\nschema = 'r.proto'\nmessage = 'p.Reading'\n";
-    let catalogue = load(&[("r.proto", &text), ("contracts.toml", manifest)]).expect("it is right");
+    let catalogue = load(&[("r.proto", &text), ("contracts.toml", manifest)]).expect("valid");
     assert_eq!(catalogue.contracts().iter().map(|contract| contract.name()).collect::<Vec<_>>(), ["other"]);
 }
 

@@ -21,7 +21,7 @@ fn fits(field: &str, level: &str, json: &str) -> bool {
         let mut payload = json.as_bytes().to_vec();
         if format != Format::Json {
             payload.clear();
-            contract.transcode(Format::Json, format, json.as_bytes(), &mut payload, usize::MAX).expect("it is right");
+            contract.transcode(Format::Json, format, json.as_bytes(), &mut payload, usize::MAX).expect("valid");
         }
         match contract.check(&topic, Some(format.content_type()), &payload) {
             Ok(_) => true,

@@ -26,7 +26,7 @@ fn mutated_message_pack_gets_the_same_verdict() {
     for _ in 0..number("DIFFERENTIAL_ROUNDS", 60) {
         for _ in 0..PAYLOADS_PER_ROUND {
             let mut payload = Vec::new();
-            rmpv::encode::write_value(&mut payload, &value(&mut choices, 0)).expect("memory takes it");
+            rmpv::encode::write_value(&mut payload, &value(&mut choices, 0)).expect("writing to memory");
             if choices.one_in(2) {
                 payload = choices.mutate(&payload);
             }

@@ -14,7 +14,7 @@ const IMPORT_TIME: ImportTime = ImportTime { now_ms: NOW_MS, written_at_ms: NOW_
 const NEVER: u32 = u32::MAX;
 
 fn import_file(writer: &Writer) -> Import {
-    import_database(&Database::read(&writer.bytes).expect("is such a file"), IMPORT_TIME, &MountPoints::new())
+    import_database(&Database::read(&writer.bytes).expect("a valid file"), IMPORT_TIME, &MountPoints::new())
 }
 
 fn finished(imported: Import) -> ReplayedState {
@@ -80,7 +80,7 @@ fn a_session_belongs_to_the_mount_point_of_its_listener() {
     let mut file = Writer::new(6);
     file.client("c", NEVER, 0, 0);
     file.subscription("c", "factory-1/a", 0, 1, 0);
-    let database = Database::read(&file.bytes).expect("is such a file");
+    let database = Database::read(&file.bytes).expect("a valid file");
     let names = |mount_points| {
         let sessions = finished(import_database(&database, IMPORT_TIME, &mount_points)).sessions;
         let named: Vec<_> = sessions.iter().map(|found| split_session_name(found.session.name())).collect();

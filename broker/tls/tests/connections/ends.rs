@@ -34,7 +34,7 @@ fn the_client_is_told_that_nothing_more_comes() {
     pair.run();
     assert!(!pair.tls.has_output() && !pair.tls.can_send());
     assert_eq!(pair.client_has(4), b"last");
-    let state = pair.client.process_new_packets().expect("all is well");
+    let state = pair.client.process_new_packets().expect("no error");
     assert!(state.peer_has_closed());
     // Bytes that arrive now are ignored.
     pair.client_sends(b"late");

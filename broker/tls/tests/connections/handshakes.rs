@@ -40,7 +40,7 @@ fn who_does_not_accept_the_broker_is_known() {
     let server = server(material(&Authority::new("a").issue(&["localhost"], 1)));
     let mut pair = Client::of(&Authority::new("b")).connect(&server);
     pair.run();
-    let failure = pair.tls.take_failure().expect("the client says so");
+    let failure = pair.tls.take_failure().expect("the client sends an alert");
     assert_eq!(failure.kind(), TlsErrorKind::RefusedByPeer, "{failure}");
 }
 

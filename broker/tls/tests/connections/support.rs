@@ -93,7 +93,7 @@ pub(crate) fn material(leaf: &Leaf) -> TlsServerConfig {
 }
 
 pub(crate) fn server(material: TlsServerConfig) -> TlsServer {
-    TlsServer::new(material, Protocol::Mqtt).expect("the material is right")
+    TlsServer::new(material, Protocol::Mqtt).expect("a valid configuration")
 }
 
 /// The options of a client.
@@ -175,7 +175,7 @@ impl Pair {
     pub(crate) fn run(&mut self) {
         loop {
             while self.client.wants_write() {
-                self.client.write_tls(&mut self.to_server).expect("memory takes all");
+                self.client.write_tls(&mut self.to_server).expect("writing to memory");
             }
             let has_read = self.server_reads();
             let has_written = self.server_writes();
@@ -213,7 +213,7 @@ impl Pair {
         let mut pending = &written[..];
         let count = pending.len();
         while !pending.is_empty() && self.client_error.is_none() {
-            self.client.read_tls(&mut pending).expect("memory gives all");
+            self.client.read_tls(&mut pending).expect("reading from memory");
             self.client_error = self.client.process_new_packets().err();
             self.take_from_client();
         }
@@ -235,7 +235,7 @@ impl Pair {
         let sealed = self.tls.seal(&pieces, &mut self.scratch).expect("it can be sealed").to_vec();
         let mut left = &sealed[..];
         while !left.is_empty() {
-            self.client.read_tls(&mut left).expect("memory gives all");
+            self.client.read_tls(&mut left).expect("reading from memory");
             self.client.process_new_packets().expect("it can be opened");
             self.take_from_client();
         }
@@ -245,7 +245,7 @@ impl Pair {
     /// Sends plain bytes from the client.
     pub(crate) fn client_sends(&mut self, plain: &[u8]) {
         self.client.set_buffer_limit(None);
-        self.client.writer().write_all(plain).expect("memory takes all");
+        self.client.writer().write_all(plain).expect("writing to memory");
     }
 
     fn take_from_client(&mut self) {
