@@ -36,7 +36,11 @@ fn main() {
     let subject = Subject { client_id: "sensor-7", user: Some("user-4711"), listener: "tls", claims: &[], roles: &[] };
     println!("a client connects in {} ns", nanoseconds(|_| _ = black_box(policy.resolve(black_box(&subject)))));
     let permissions = policy.resolve(&subject);
-    println!("permissions: {} bytes, and {} heap bytes per client", size_of_val(&permissions), permissions.own_heap_bytes());
+    println!(
+        "permissions: {} bytes, and {} heap bytes per client",
+        size_of_val(&permissions),
+        permissions.own_heap_bytes()
+    );
     let topic = "site/711/sensor-7/up/temperature";
     assert!(permissions.may_publish(topic, QoS::AtLeastOnce, false).is_allowed());
     let publish = nanoseconds(|_| _ = black_box(permissions.may_publish(black_box(topic), QoS::AtLeastOnce, false)));

@@ -45,7 +45,8 @@ impl<'t> Pattern<'t> {
         match levels.first() {
             Some(Level::Text("$share")) => {
                 return Err(
-                    "write the filter without $share/NAME/; use shared = true to match only shared subscriptions".into()
+                    "write the filter without $share/NAME/; use shared = true to match only shared subscriptions"
+                        .into(),
                 );
             }
             Some(Level::Text("$as")) => {

@@ -162,7 +162,12 @@ impl Permissions {
         rules.tree.first_for_topic(self.subscribe_roots(rules), self.query(action), topic.as_bytes())
     }
 
-    pub(crate) fn filter_query<'q>(&'q self, rules: &'q Compiled, filter: TopicFilter<'q>, qos: QoS) -> FilterQuery<'q> {
+    pub(crate) fn filter_query<'q>(
+        &'q self,
+        rules: &'q Compiled,
+        filter: TopicFilter<'q>,
+        qos: QoS,
+    ) -> FilterQuery<'q> {
         let query = self.query(Action::new(qos, filter.share().is_some()));
         FilterQuery::new(&rules.tree, self.subscribe_roots(rules), query, matched(filter).as_bytes())
     }

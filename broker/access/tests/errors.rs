@@ -69,7 +69,10 @@ fn each_fault_has_a_place_and_says_what_to_do() {
             "access.toml:4:41: qos must be 0, 1 or 2, or a list of these",
         ),
         (with_rules("{ deny = 'publish', topics = 'a', qos = [] }"), "access.toml:4:41: qos must be"),
-        (with_rules("{ deny = 'publish', topics = 'a', retain = 1 }"), "access.toml:4:44: retain must be true or false"),
+        (
+            with_rules("{ deny = 'publish', topics = 'a', retain = 1 }"),
+            "access.toml:4:44: retain must be true or false",
+        ),
         (
             with_rules("{ deny = 'subscribe', topics = 'a', retain = true }"),
             "access.toml:4:37: retain applies only to publish rules",

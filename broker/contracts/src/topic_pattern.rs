@@ -105,7 +105,8 @@ impl TopicPattern {
         let mut is_first = true;
         loop {
             // A first level with `$` is not matched by wildcards [MQTT-4.7.2-1].
-            let never_match = |wild: &str, named: &str| is_first && (wild == "+" || wild == "#") && named.starts_with('$');
+            let never_match =
+                |wild: &str, named: &str| is_first && (wild == "+" || wild == "#") && named.starts_with('$');
             match (mine.next(), theirs.next()) {
                 (None, None) => return true,
                 (Some(a), Some(b)) if never_match(a, b) || never_match(b, a) => return false,
@@ -155,8 +156,7 @@ mod tests {
 
     #[test]
     fn patterns_overlap_where_a_topic_is_in_both() {
-        let overlap =
-            |a, b| TopicPattern::new(a).expect("valid").overlaps(&TopicPattern::new(b).expect("valid"));
+        let overlap = |a, b| TopicPattern::new(a).expect("valid").overlaps(&TopicPattern::new(b).expect("valid"));
         for (a, b, both) in [
             ("a/b", "a/b", true),
             ("a/b", "a/c", false),

@@ -152,9 +152,6 @@ mod tests {
             assert!(error.to_string().contains("a package name must have only lower case letters"), "{error}");
         }
         let error = generate(&catalogue(&[]), Language::C, &Options::default()).expect_err("there are no contracts");
-        assert_eq!(
-            error.to_string(),
-            "the folder: it has no contracts; add them to contracts.toml [generate]"
-        );
+        assert_eq!(error.to_string(), "the folder: it has no contracts; add them to contracts.toml [generate]");
     }
 }

@@ -399,9 +399,7 @@ impl AuthAttempt {
             (Some(name), Some(_)) => {
                 Refusal::new(RefusalCode::UnknownUser, format!("there is no user {}", shown(name)))
             }
-            (None, Some(_)) => {
-                Refusal::new(RefusalCode::UnknownUser, "a password without a user name")
-            }
+            (None, Some(_)) => Refusal::new(RefusalCode::UnknownUser, "a password without a user name"),
         }
     }
 }

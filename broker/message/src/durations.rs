@@ -126,7 +126,10 @@ mod tests {
     fn a_duration_is_told_a_quarter_too_high_at_most() {
         for took_us in (0..5_000).chain([99_999, 1_000_000, 60_000_000]) {
             let reported_us = longest_us(bucket(took_us));
-            assert!(reported_us >= took_us && reported_us <= took_us + took_us / 4, "{took_us} is reported as {reported_us}");
+            assert!(
+                reported_us >= took_us && reported_us <= took_us + took_us / 4,
+                "{took_us} is reported as {reported_us}"
+            );
         }
         assert_eq!(bucket(u64::MAX), BUCKETS - 1);
     }

@@ -73,7 +73,9 @@ pub enum ProxyHeaderError {
 impl fmt::Display for ProxyHeaderError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            ProxyHeaderError::NoHeader => f.write_str("there is none; enable the PROXY protocol in the proxy [proxy_no_header]"),
+            ProxyHeaderError::NoHeader => {
+                f.write_str("there is none; enable the PROXY protocol in the proxy [proxy_no_header]")
+            }
             ProxyHeaderError::TooLong => write!(f, "it is longer than {HEADER_MAX_BYTES} bytes [proxy_too_long]"),
             ProxyHeaderError::Malformed(what) => write!(f, "{what} [proxy_malformed]"),
         }

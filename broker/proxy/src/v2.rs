@@ -90,7 +90,8 @@ fn proxied(family: Family, whole: &[u8]) -> Result<ProxyHeader, ProxyHeaderError
         // A client on the proxy's machine: the address of the proxy is the best there is.
         Family::Unix => (None, UNIX_ADDRESSES_BYTES),
     };
-    let tlvs = rest.get(addresses_bytes..).ok_or(ProxyHeaderError::Malformed("the header is too short for its addresses"))?;
+    let tlvs =
+        rest.get(addresses_bytes..).ok_or(ProxyHeaderError::Malformed("the header is too short for its addresses"))?;
     check_sum(whole, tlvs)?;
     let tls = tls(tlvs)?;
     let Some(source) = source else { return Ok(ProxyHeader::Local) };

@@ -138,7 +138,11 @@ fn the_common_name_counts_where_the_proxy_has_verified_it() {
     };
     assert_eq!(tls_of(0x07, 0, b"device-7"), (true, Some("device-7".into())));
     assert_eq!(tls_of(0x03, 0, "Gerät 7".as_bytes()), (true, Some("Gerät 7".into())));
-    assert_eq!(tls_of(0x05, 0, b"device-7"), (true, Some("device-7".into())), "in an earlier connection of the session");
+    assert_eq!(
+        tls_of(0x05, 0, b"device-7"),
+        (true, Some("device-7".into())),
+        "in an earlier connection of the session"
+    );
     assert_eq!(tls_of(0x07, 1, b"device-7"), (true, None), "it was not verified");
     assert_eq!(tls_of(0x01, 0, b"device-7"), (true, None), "none was shown");
     assert_eq!(tls_of(0x06, 0, b"device-7"), (false, None), "there is no TLS");

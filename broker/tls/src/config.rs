@@ -200,7 +200,10 @@ fn certificates(pem: &Pem) -> Result<Vec<CertificateDer<'static>>, TlsServerConf
     let all =
         all.map_err(|error| TlsServerConfigError::new("tls_pem", format!("{} is not PEM: {error}", pem.source)))?;
     if all.is_empty() {
-        let text = format!("{} has no certificate; a certificate file begins with \"-----BEGIN CERTIFICATE-----\"", pem.source);
+        let text = format!(
+            "{} has no certificate; a certificate file begins with \"-----BEGIN CERTIFICATE-----\"",
+            pem.source
+        );
         return Err(TlsServerConfigError::new("tls_no_certificate", text));
     }
     Ok(all)

@@ -138,9 +138,6 @@ impl ActiveConfig {
 
 fn new_tickets() -> Result<Arc<dyn ProducesTickets>, TlsServerConfigError> {
     ring::Ticketer::new().map_err(|error| {
-        TlsServerConfigError::new(
-            "tls_random",
-            format!("no random numbers for session tickets: {error}"),
-        )
+        TlsServerConfigError::new("tls_random", format!("no random numbers for session tickets: {error}"))
     })
 }

@@ -66,13 +66,11 @@ fn compile(reader: &mut Reader<'_>, root: &DeTable<'_>) -> Compiled {
         match (key.get_ref().as_ref(), value.get_ref()) {
             ("role" | "assign", DeValue::Array(_)) | ("users", DeValue::Table(_)) => {}
             (name @ ("role" | "assign"), _) => {
-                reader.fault(
-                    ErrorCode::Value,
-                    value.span(),
-                    format!("write [[{name}]], with two brackets"),
-                );
+                reader.fault(ErrorCode::Value, value.span(), format!("write [[{name}]], with two brackets"));
             }
-            ("users", _) => reader.fault(ErrorCode::Value, value.span(), "write [users], followed by lines such as user = \"role\""),
+            ("users", _) => {
+                reader.fault(ErrorCode::Value, value.span(), "write [users], followed by lines such as user = \"role\"")
+            }
             (other, _) => reader.unknown_key(key.span(), other, &KEYS),
         }
     }

@@ -146,9 +146,8 @@ impl<'v> RuleDraft<'v> {
             (&draft.shared, "shared", draft.subscribes, "subscribe"),
         ] {
             if let (Some((_, span)), false, true) = (flag, matches_request, is_valid) {
-                let message = format!(
-                    "{name} applies only to {action} rules, and this rule is not for {action}: remove it"
-                );
+                let message =
+                    format!("{name} applies only to {action} rules, and this rule is not for {action}: remove it");
                 reader.fault(ErrorCode::Value, span.clone(), message);
                 is_valid = false;
             }

@@ -23,7 +23,8 @@ pub(super) fn add(reader: &mut Reader<'_>, known: &RoleNumbers, table: &DeTable<
         numbers.sort_unstable();
         numbers.dedup();
         if !users.add(name_text, &numbers) {
-            let message = format!("the user {} is defined twice: put all roles into one list", name_text.escape_debug());
+            let message =
+                format!("the user {} is defined twice: put all roles into one list", name_text.escape_debug());
             reader.fault(ErrorCode::Duplicate, name.span(), message);
         }
     }

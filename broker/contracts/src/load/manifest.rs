@@ -32,9 +32,7 @@ pub(super) fn read(file: &str, text: &str, errors: &mut Vec<LoadError>) -> Vec<D
                     }
                 }
             }
-            ("contract", _) => {
-                errors.push(reader.wrong(value.span(), "write [[contract]], with two brackets"))
-            }
+            ("contract", _) => errors.push(reader.wrong(value.span(), "write [[contract]], with two brackets")),
             (other, _) => {
                 let message = format!("unknown key {}; the only key is [[contract]]", other.escape_debug());
                 errors.push(LoadError::at(ErrorCode::UnknownKey, reader.place(key.span()), message));
@@ -182,8 +180,9 @@ impl<'t> Reader<'t> {
     }
 
     fn ties(&self, value: &DeValue<'_>, span: &Range<usize>) -> Result<Vec<(String, String)>, LoadError> {
-        let wrong =
-            || self.wrong(span.clone(), "ties must be a table of level = \"field\", such as { device_id = \"device.id\" }");
+        let wrong = || {
+            self.wrong(span.clone(), "ties must be a table of level = \"field\", such as { device_id = \"device.id\" }")
+        };
         let DeValue::Table(ties) = value else { return Err(wrong()) };
         ties.iter()
             .map(|(level, field)| match field.get_ref() {

@@ -172,8 +172,7 @@ impl<'a, 'w, S: Source<'a>> Walk<'w, S> {
         }
         for at in &rules.required {
             if !met.has(usize::from(*at)) {
-                let missing =
-                    Violation::new(Rule::Required, self.source.offset(), "a required value", "none");
+                let missing = Violation::new(Rule::Required, self.source.offset(), "a required value", "none");
                 return Err(missing.inside(&rules.properties[usize::from(*at)].0));
             }
         }

@@ -264,7 +264,10 @@ impl<'d> Compile<'d> {
                 "items" | "prefixItems" | "minItems" | "maxItems" => of_list = true,
                 "properties" | "required" | "additionalProperties" | "minProperties" | "maxProperties" => of_map = true,
                 other if ANNOTATIONS.contains(&other) => {}
-                other => return value.wrong(format!("the keyword {other} is not supported: it cannot be checked in one pass")),
+                other => {
+                    return value
+                        .wrong(format!("the keyword {other} is not supported: it cannot be checked in one pass"));
+                }
             }
             match keyword.as_str() {
                 "minLength" => text.min_characters = Some(value.count(keyword)?),
@@ -377,7 +380,9 @@ fn constants(values: &[Json]) -> Result<Box<[Constant]>, SchemaError> {
             JsonValue::Bool(value) => Ok(Constant::Bool(*value)),
             JsonValue::Number(number) => Ok(Constant::Number(*number)),
             JsonValue::Text(text) => Ok(Constant::Text(text.as_str().into())),
-            _ => value.wrong("a list or an object in enum or const is not supported: it cannot be compared in one pass"),
+            _ => {
+                value.wrong("a list or an object in enum or const is not supported: it cannot be compared in one pass")
+            }
         })
         .collect()
 }

@@ -141,8 +141,7 @@ impl<'a, 'w, S: Source<'a>, K: Sink> Walk<'w, S, K> {
         }
         for required in &message.required {
             if !met.has(required.0) {
-                let missing =
-                    Violation::new(Rule::Required, self.source.offset(), "a required value", "none");
+                let missing = Violation::new(Rule::Required, self.source.offset(), "a required value", "none");
                 return Err(missing.inside(&message.field(*required).name));
             }
         }

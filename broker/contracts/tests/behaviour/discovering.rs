@@ -177,8 +177,5 @@ fn a_page_has_a_bound_in_bytes() {
         request = [&[0x12, next.len() as u8], next.as_bytes()].concat();
     }
     assert_eq!(topics, CONTRACTS);
-    assert!(
-        !service_discovery(&catalogue, b"\xff\xff").is_empty(),
-        "any request gets a response"
-    );
+    assert!(!service_discovery(&catalogue, b"\xff\xff").is_empty(), "any request gets a response");
 }

@@ -41,8 +41,7 @@ fn a_violation_says_where_what_was_expected_and_what_was_there() {
     let violation = json.check("t", None, br#"{"items":[{},{"items":[{"n":"secret"}]}]}"#).expect_err("invalid");
     let message = violation.to_string();
     assert_eq!(message, "items[1].items[0].n: expected int32, found a string that is not a number at byte 36 [type]");
-    let violation =
-        json.check("t", Some("application/x-protobuf"), b"\x12\x00\x12\x02\x1d\x00").expect_err("invalid");
+    let violation = json.check("t", Some("application/x-protobuf"), b"\x12\x00\x12\x02\x1d\x00").expect_err("invalid");
     assert_eq!(violation.path(), "items[1].n");
     let violation = json.check("t", Some("application/msgpack"), b"\x81\xa1n\xa1x").expect_err("invalid");
     assert_eq!(violation.to_string(), "n: expected int32, found a string at byte 5 [type]");

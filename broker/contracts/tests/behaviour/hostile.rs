@@ -73,7 +73,11 @@ fn text_nested_deep_is_refused_and_no_crash() {
     }
     for bomb in ["[".repeat(500_000), "{\"items\":".repeat(60_000) + "1"] {
         let message = json(&bomb);
-        assert!(message.contains("not valid JSON") && message.contains("[depth]"), "{}", &message[..message.len().min(200)]);
+        assert!(
+            message.contains("not valid JSON") && message.contains("[depth]"),
+            "{}",
+            &message[..message.len().min(200)]
+        );
     }
 }
 
@@ -90,7 +94,8 @@ fn deep_imports_load_or_are_refused_and_no_crash() {
     };
     assert_eq!(chain(60), Ok(()));
     assert!(
-        chain(200).is_err_and(|message| message.contains("the folder has 201 files; the maximum is 200 [contract_limit]"))
+        chain(200)
+            .is_err_and(|message| message.contains("the folder has 201 files; the maximum is 200 [contract_limit]"))
     );
     let message = errors(&[
         ("a.proto", "syntax = \"proto3\";\nimport \"b.proto\";\n"),

@@ -36,7 +36,11 @@ fn each_fault_has_its_code_line_and_column() {
             "message = 'A'\non_violation = 'explode'",
             "contracts.toml:7:16: on_violation must be one of observe",
         ),
-        ("message = 'A'", "message = 'A'\nunacknowledged = 1", "contracts.toml:7:18: unacknowledged must be a non-empty string"),
+        (
+            "message = 'A'",
+            "message = 'A'\nunacknowledged = 1",
+            "contracts.toml:7:18: unacknowledged must be a non-empty string",
+        ),
         (
             "message = 'A'",
             "message = 'A'\nunknown_fields = 'x'",

@@ -154,7 +154,10 @@ fn contract(code: &mut Code, c: &C<'_>, binding: &Binding) {
     let value = c.record(binding.record);
     let topic = format!("{package}_{name}_topic");
     let parameters = parameters(binding);
-    comment(code, &format!("The parameters of a topic of the contract `{}`: `{}`.", binding.contract, binding.topic.text));
+    comment(
+        code,
+        &format!("The parameters of a topic of the contract `{}`: `{}`.", binding.contract, binding.topic.text),
+    );
     code.open(format!("typedef struct {topic} {{"));
     if parameters.is_empty() {
         code.line("/** No parameters. */");

@@ -29,7 +29,10 @@ fn members(binding: &Binding) -> Vec<String> {
 fn topic(code: &mut Code, binding: &Binding) {
     let ty = format!("{}Topic", names::go(&binding.name));
     let members = members(binding);
-    code.line(format!("// {ty} has the parameters of a topic of the contract {}: {}.", binding.contract, binding.topic.text));
+    code.line(format!(
+        "// {ty} has the parameters of a topic of the contract {}: {}.",
+        binding.contract, binding.topic.text
+    ));
     if members.is_empty() {
         code.line(format!("type {ty} struct{{}}"));
     } else {
@@ -104,7 +107,9 @@ fn parse(code: &mut Code, binding: &Binding, ty: &str, members: &[String]) {
 fn publish(code: &mut Code, binding: &Binding, value: &str) {
     let name = names::go(&binding.name);
     code.line(format!("// Publish{name} publishes to {}; see client.Client.Publish. Of the", binding.topic.text));
-    code.line("// publication, topic, payload and content type are set. The broker refuses a violation of the contract:");
+    code.line(
+        "// publication, topic, payload and content type are set. The broker refuses a violation of the contract:",
+    );
     code.line("// client.ErrPublishRefused with packets.ReasonPayloadFormatInvalid, at QoS 1 and 2.");
     code.line(format!("func Publish{name}("));
     code.line(format!(

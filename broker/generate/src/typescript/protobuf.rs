@@ -13,9 +13,7 @@ pub(super) fn functions(code: &mut Code, api: &Api, record: &Record) {
     write_fields(code, api, record);
     code.close("}");
     code.blank();
-    code.line(
-        "/** Decodes the binary form to its end. Its fields are merged into `value`. */",
-    );
+    code.line("/** Decodes the binary form to its end. Its fields are merged into `value`. */");
     code.open(format!("export function read{name}(reader: Reader, value: {name} = create{name}()): {name} {{"));
     let required: Vec<&Field> = record.fields.iter().filter(|field| field.presence == Presence::Required).collect();
     for field in &required {
@@ -33,8 +31,7 @@ pub(super) fn functions(code: &mut Code, api: &Api, record: &Record) {
     code.close("}");
     code.close("}");
     for field in required {
-        let what =
-            format!("new PayloadError(\"expected a required value\").inside({})", string(&field.wire_name));
+        let what = format!("new PayloadError(\"expected a required value\").inside({})", string(&field.wire_name));
         code.line(format!("if (!has{}) throw {what};", field.number));
     }
     code.line("return value;");

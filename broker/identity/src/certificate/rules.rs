@@ -142,9 +142,9 @@ impl Template {
     pub fn new(text: &str) -> Result<Template, RuleError> {
         let (mut pieces, mut rest) = (Vec::new(), text);
         while let Some((before, behind)) = rest.split_once('{') {
-            let (name, behind) = behind
-                .split_once('}')
-                .ok_or_else(|| RuleError(format!("{text}: a brace is not closed; write a field as {{cn}}, for example")))?;
+            let (name, behind) = behind.split_once('}').ok_or_else(|| {
+                RuleError(format!("{text}: a brace is not closed; write a field as {{cn}}, for example"))
+            })?;
             pieces.push(Piece::Text(before.into()));
             pieces.push(if name == "*" { Piece::Star } else { Piece::Field(named(name)?) });
             rest = behind;

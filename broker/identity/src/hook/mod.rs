@@ -59,8 +59,7 @@ impl Hook {
     pub fn new(settings: HookSettings, key: &[u8; 32]) -> Result<Hook, HookError> {
         settings.check()?;
         if !is_safe_url(&settings.url) {
-            let why =
-                "the URL must begin with https://, or with http:// for this machine, and must not contain user and password";
+            let why = "the URL must begin with https://, or with http:// for this machine, and must not contain user and password";
             return Err(HookError(why.to_owned()));
         }
         Ok(Hook {

@@ -95,7 +95,8 @@ impl Material {
     pub(super) fn symmetric(secret: Secret) -> Result<Material, JwtError> {
         if secret.expose().len() < 32 {
             return Err(JwtError(
-                "a secret for HS256 must have at least 32 bytes; create one with: head -c 48 /dev/urandom | base64".to_owned(),
+                "a secret for HS256 must have at least 32 bytes; create one with: head -c 48 /dev/urandom | base64"
+                    .to_owned(),
             ));
         }
         Ok(Material::Symmetric(secret))

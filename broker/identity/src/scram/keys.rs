@@ -115,10 +115,9 @@ impl ScramKeys {
         let ["", kind, iterations, salt, stored_key, server_key] = fields.as_slice() else {
             return Err(syntax("after the password hash there must be SCRAM keys or nothing"));
         };
-        let hash = ScramHash::ALL
-            .into_iter()
-            .find(|hash| hash.in_file() == *kind)
-            .ok_or_else(|| (ErrorCode::UnknownHash, "SCRAM keys must be $scram-sha-256$ or $scram-sha-512$".to_owned()))?;
+        let hash = ScramHash::ALL.into_iter().find(|hash| hash.in_file() == *kind).ok_or_else(|| {
+            (ErrorCode::UnknownHash, "SCRAM keys must be $scram-sha-256$ or $scram-sha-512$".to_owned())
+        })?;
         let iterations = iterations.strip_prefix("i=").ok_or_else(|| syntax("the SCRAM iterations must be i=…"))?;
         let iterations = number(iterations)?;
         let iterations = NonZeroU32::new(iterations)

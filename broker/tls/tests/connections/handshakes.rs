@@ -67,7 +67,8 @@ fn certificates_of_clients_are_looked_at() {
             (None, required.then_some("presented no certificate")),
         ] {
             for versions in [&TLS13, &TLS12] {
-                let mut pair = Client { client_certificate: certificate, versions, ..Client::of(&authority) }.connect(&server);
+                let mut pair =
+                    Client { client_certificate: certificate, versions, ..Client::of(&authority) }.connect(&server);
                 pair.client_sends(b"x");
                 pair.run();
                 match wrong {

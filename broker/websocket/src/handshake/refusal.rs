@@ -56,7 +56,9 @@ impl HandshakeRefusal {
             HandshakeRefusal::NotFound => "MQTT is not served here",
             HandshakeRefusal::Method => "a WebSocket handshake requires GET",
             HandshakeRefusal::TooSlow => "the request was not complete in time",
-            HandshakeRefusal::NotWebSocket => "this is an endpoint for MQTT over WebSocket; connect with ws:// or wss://",
+            HandshakeRefusal::NotWebSocket => {
+                "this is an endpoint for MQTT over WebSocket; connect with ws:// or wss://"
+            }
             HandshakeRefusal::WebSocketVersion => "this server supports only WebSocket version 13",
             HandshakeRefusal::HeadTooLarge => "the request is too large",
             HandshakeRefusal::Stopping => "the server is shutting down",
