@@ -17,7 +17,7 @@ pub(crate) struct FieldBinding {
     pub(crate) level: Box<str>,
     /// The field, as written: `device.id`.
     pub(crate) path: Box<str>,
-    way: FieldPath,
+    field_path: FieldPath,
 }
 
 /// The path to the field.
@@ -38,8 +38,8 @@ impl FieldBinding {
         let plan = match types {
             Types::Message(plan) => plan,
             Types::Schema(_) => {
-                let way = FieldPath::Names(path.split('.').map(Into::into).collect());
-                return Ok(FieldBinding { level: level.into(), path: path.into(), way });
+                let field_path = FieldPath::Names(path.split('.').map(Into::into).collect());
+                return Ok(FieldBinding { level: level.into(), path: path.into(), field_path });
             }
         };
         let mut message = Some(plan.root);
@@ -70,7 +70,7 @@ impl FieldBinding {
             _ => Ok(FieldBinding {
                 level: level.into(),
                 path: path.into(),
-                way: FieldPath::Fields(steps.into_boxed_slice()),
+                field_path: FieldPath::Fields(steps.into_boxed_slice()),
             }),
         }
     }
@@ -85,7 +85,7 @@ impl FieldBinding {
         payload: &[u8],
     ) -> Checked {
         let level = topics.level(&self.level, topic).unwrap_or_default();
-        let same = match (types, &self.way, format) {
+        let same = match (types, &self.field_path, format) {
             (Types::Message(plan), FieldPath::Fields(steps), Format::Protobuf) => {
                 protobuf::field_is(plan, steps, payload, level)?
             }

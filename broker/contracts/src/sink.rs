@@ -6,7 +6,7 @@ use crate::violation::{Checked, Rule, Violation};
 /// Receives the values of a message in order.
 pub(crate) trait Sink {
     /// Whether values are used. If not, they need not be decoded.
-    const WANTS_VALUES: bool;
+    const USES_VALUES: bool;
 
     /// Whether more has been written than the limit allows. Walks check it before each message and each item, since nothing else can be
     /// many times as long as its input.
@@ -131,7 +131,7 @@ fn too_large() -> Box<Violation> {
 pub(crate) struct NullSink;
 
 impl Sink for NullSink {
-    const WANTS_VALUES: bool = false;
+    const USES_VALUES: bool = false;
 
     fn is_full(&self) -> bool {
         false

@@ -20,7 +20,7 @@ export interface Loaded<T> {
 export function useLoad<T>(
   key: string,
   load: (signal: AbortSignal) => Promise<T>,
-  { everyMs, keeps = false }: { everyMs?: number; keeps?: boolean } = {},
+  { everyMs, keepsPrevious = false }: { everyMs?: number; keepsPrevious?: boolean } = {},
 ): Loaded<T> {
   const [state, setState] = useState<{ key: string; data: T | null; error: ApiError | null; isLoading: boolean; atMs: number | null }>({
     key,
@@ -36,7 +36,7 @@ export function useLoad<T>(
   useEffect(() => {
     const controller = new AbortController();
     let timer: number | undefined;
-    setState((old) => (old.key === key || keeps ? { ...old, key, isLoading: true } : { key, data: null, error: null, isLoading: true, atMs: null }));
+    setState((old) => (old.key === key || keepsPrevious ? { ...old, key, isLoading: true } : { key, data: null, error: null, isLoading: true, atMs: null }));
 
     const again = (): void => {
       if (everyMs !== undefined && !controller.signal.aborted) {
@@ -77,7 +77,7 @@ export function useLoad<T>(
       window.clearTimeout(timer);
       document.removeEventListener("visibilitychange", onVisible);
     };
-  }, [key, everyMs, keeps, asked]);
+  }, [key, everyMs, keepsPrevious, asked]);
 
   return { data: state.data, error: state.error, isLoading: state.isLoading, atMs: state.atMs, reload: () => setAsked((times) => times + 1) };
 }

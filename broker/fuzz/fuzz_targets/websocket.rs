@@ -12,7 +12,7 @@ const REQUEST: &str = "GET /mqtt HTTP/1.1\r\nHost: localhost\r\nUpgrade: websock
 
 /// The result of a client's bytes.
 #[derive(Debug, PartialEq, Eq)]
-struct Seen {
+struct Observed {
     mqtt: Vec<u8>,
     open: bool,
     ending: Option<EndReason>,
@@ -28,10 +28,10 @@ fuzz_target!(|input: &[u8]| {
     assert_eq!(play(&wire, step), whole, "in pieces of {step} bytes");
     assert!(whole.mqtt.len() <= wire.len());
     assert!(whole.mqtt.is_empty() || whole.open, "no MQTT before the handshake");
-    check_said(&whole);
+    check_output(&whole);
 });
 
-fn play(wire: &[u8], step: usize) -> Seen {
+fn play(wire: &[u8], step: usize) -> Observed {
     let limits = FrameLimits { frame_bytes: 1000, message_bytes: 1500 };
     let rules = WebSocketConfig { path: Path::default(), origins: Origins::default(), limits };
     let mut websocket = WebSocket::new(Arc::new(rules));
@@ -59,11 +59,11 @@ fn play(wire: &[u8], step: usize) -> Seen {
     }
     assert_eq!(taken, echo.len());
     assert!(!websocket.has_output(0));
-    Seen { mqtt, open, ending, said }
+    Observed { mqtt, open, ending, said }
 }
 
 /// One HTTP response; then, if it accepts, frames with the echoed bytes, and a Close frame at the end.
-fn check_said(seen: &Seen) {
+fn check_output(seen: &Observed) {
     let end = seen.said.windows(4).position(|window| window == b"\r\n\r\n").expect("an answer") + 4;
     let (answer, mut frames) = seen.said.split_at(end);
     assert_eq!(answer.starts_with(b"HTTP/1.1 101 "), seen.open);

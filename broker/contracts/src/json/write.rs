@@ -76,7 +76,7 @@ impl<'o> JsonSink<'o> {
 }
 
 impl Sink for JsonSink<'_> {
-    const WANTS_VALUES: bool = true;
+    const USES_VALUES: bool = true;
 
     #[inline]
     fn is_full(&self) -> bool {

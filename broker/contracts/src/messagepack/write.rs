@@ -84,7 +84,7 @@ impl<'o> MessagePackSink<'o> {
 }
 
 impl Sink for MessagePackSink<'_> {
-    const WANTS_VALUES: bool = true;
+    const USES_VALUES: bool = true;
 
     #[inline]
     fn is_full(&self) -> bool {

@@ -93,7 +93,7 @@ impl<'o> ProtobufSink<'o> {
 }
 
 impl Sink for ProtobufSink<'_> {
-    const WANTS_VALUES: bool = true;
+    const USES_VALUES: bool = true;
 
     #[inline]
     fn is_full(&self) -> bool {

@@ -132,7 +132,7 @@ impl<'a, 'w, S: Source<'a>, K: Sink> Walk<'w, S, K> {
             let outcome = if !met.first(index.0) {
                 let at = self.source.offset();
                 Err(Violation::new(Rule::Duplicate, at, "one value", "a duplicate name"))
-            } else if !K::WANTS_VALUES && self.source.pass(field.pass) {
+            } else if !K::USES_VALUES && self.source.pass(field.pass) {
                 Ok(())
             } else {
                 self.field(field, &mut choices, depth_left)
@@ -165,7 +165,7 @@ impl<'a, 'w, S: Source<'a>, K: Sink> Walk<'w, S, K> {
         depth_left: u16,
     ) -> Checked {
         if let (Pass::Name, Kind::Enum(index)) = (field.pass, field.kind)
-            && !K::WANTS_VALUES
+            && !K::USES_VALUES
             && self.source.pass_name(&self.plan.enumeration(index).names)
         {
             return Ok(());
@@ -231,7 +231,7 @@ impl<'a, 'w, S: Source<'a>, K: Sink> Walk<'w, S, K> {
         let mut index = 0;
         let pass = field.kind.pass();
         while self.source.item(&mut sequence)? {
-            if !K::WANTS_VALUES && self.source.pass(pass) {
+            if !K::USES_VALUES && self.source.pass(pass) {
                 index += 1;
                 continue;
             }
@@ -319,7 +319,7 @@ impl<'a, 'w, S: Source<'a>, K: Sink> Walk<'w, S, K> {
         let decoded;
         let scalar = match (kind, &value) {
             (Kind::String, Value::Text(text)) => {
-                if !K::WANTS_VALUES {
+                if !K::USES_VALUES {
                     return Ok(());
                 }
                 decoded = text.decoded();
@@ -332,7 +332,7 @@ impl<'a, 'w, S: Source<'a>, K: Sink> Walk<'w, S, K> {
                 Scalar::Bytes(&bytes)
             }
             (Kind::Double | Kind::Float, Value::Decimal(text))
-                if !K::WANTS_VALUES && number::is_in_range(text, kind == Kind::Float) =>
+                if !K::USES_VALUES && number::is_in_range(text, kind == Kind::Float) =>
             {
                 return Ok(());
             }
@@ -357,7 +357,7 @@ impl<'a, 'w, S: Source<'a>, K: Sink> Walk<'w, S, K> {
     }
 
     fn base64(&mut self, text: &str) -> Checked<Cow<'static, [u8]>> {
-        if !K::WANTS_VALUES && base64::is_valid(text) {
+        if !K::USES_VALUES && base64::is_valid(text) {
             return Ok(Cow::Borrowed(b""));
         }
         let mut bytes = Vec::with_capacity(text.len() / 4 * 3 + 3);

@@ -31,10 +31,10 @@ export type GetPath = RequestName extends infer Name ? (Name extends `GET ${infe
 type PathOf<Name extends RequestName> = Requests[Name]["path"];
 type QueryOf<Name extends RequestName> = Requests[Name]["query"];
 type BodyOf<Name extends RequestName> = Requests[Name]["body"];
-export type AnswerOf<Name extends RequestName> = Requests[Name]["answer"];
+export type ResponseOf<Name extends RequestName> = Requests[Name]["answer"];
 
 /** The parameters of a request; others are rejected by the compiler. */
-export type Asked<Name extends RequestName> = { signal?: AbortSignal } & (PathOf<Name> extends undefined ? { path?: never } : { path: PathOf<Name> }) &
+export type RequestOptions<Name extends RequestName> = { signal?: AbortSignal } & (PathOf<Name> extends undefined ? { path?: never } : { path: PathOf<Name> }) &
   (QueryOf<Name> extends undefined ? { query?: never } : Partial<QueryOf<Name>> extends QueryOf<Name> ? { query?: QueryOf<Name> } : { query: QueryOf<Name> }) &
   (BodyOf<Name> extends undefined ? { body?: never } : { body: BodyOf<Name> });
 
@@ -55,8 +55,8 @@ export function watchRequests(loggedOut: () => void, reached: (reached: boolean)
   onReached = reached;
 }
 
-export function get<Path extends GetPath>(path: Path, asked: Asked<`GET ${Path}`>): Promise<AnswerOf<`GET ${Path}`>> {
-  return request(`GET ${path}`, asked);
+export function get<Path extends GetPath>(path: Path, options: RequestOptions<`GET ${Path}`>): Promise<ResponseOf<`GET ${Path}`>> {
+  return request(`GET ${path}`, options);
 }
 
 /** The session of the cookie; `null` if there is none. */
@@ -95,17 +95,17 @@ function remember(session: Session): Session {
 }
 
 /** Sends a request and returns its JSON; `undefined` if there is none. Throws `ApiError`. */
-export async function request<Name extends RequestName>(name: Name, asked: Asked<Name>): Promise<AnswerOf<Name>> {
-  const deadline = new Deadline(asked.signal);
+export async function request<Name extends RequestName>(name: Name, options: RequestOptions<Name>): Promise<ResponseOf<Name>> {
+  const deadline = new Deadline(options.signal);
   try {
-    const response = await send(name, asked, deadline.signal);
+    const response = await send(name, options, deadline.signal);
     if (response.status === 204) {
       return undefined;
     }
     const type = response.headers.get("Content-Type") ?? "";
-    return (type.startsWith("application/json") ? await response.json() : await response.text()) as AnswerOf<Name>;
+    return (type.startsWith("application/json") ? await response.json() : await response.text()) as ResponseOf<Name>;
   } catch (error) {
-    if (error instanceof ApiError || asked.signal?.aborted === true) {
+    if (error instanceof ApiError || options.signal?.aborted === true) {
       throw error;
     }
     throw unreachable();

@@ -37,5 +37,5 @@ export type Certificate = NonNullable<Listener["tls"]>["certificates"][number];
 export type Cluster = Schemas["Cluster"];
 export type ClusterNode = Schemas["ClusterNode"];
 export type ConfigDiff = Schemas["Reloaded"];
-export type ExplainQuestion = Schemas["Question"];
+export type ExplainRequest = Schemas["Question"];
 export type Explanation = Schemas["Explanation"];

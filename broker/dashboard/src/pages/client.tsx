@@ -7,7 +7,7 @@ import type { ClientDetail, DropEvent, Subscription } from "../api/shapes";
 import { bytes, count, duration, expiry, NONE, words } from "../format";
 import { useLoad } from "../load";
 import { href } from "../router";
-import { Answer, Empty, Page, Refresh } from "../ui/page";
+import { Empty, LoadedContent, Page, Refresh } from "../ui/page";
 import { Table } from "../ui/table";
 import { Badge, Facts, When } from "../ui/values";
 import { Pager } from "../ui/pager";
@@ -54,7 +54,7 @@ export function ClientPage({ clientId, mountPoint }: Named): JSX.Element {
         </>
       }
     >
-      <Answer loaded={client}>{(data) => <Detail client={data} />}</Answer>
+      <LoadedContent loaded={client}>{(data) => <Detail client={data} />}</LoadedContent>
       {client.error?.status === 404 && (
         <p>
           The client has never connected, or its session has ended. <a href={href(["clients"])}>All clients</a>
@@ -205,7 +205,7 @@ function Subscriptions({ clientId, mountPoint }: Named): JSX.Element {
       ...(await get("/v1/clients/{client}/subscriptions", { path: { client: clientId }, query: { mount_point: mountPoint, after, limit: SUBSCRIPTIONS_PER_PAGE }, signal })),
       answered: trail,
     }),
-    { keeps: true },
+    { keepsPrevious: true },
   );
   if (loaded.error?.status === 404) {
     return <></>;
@@ -213,7 +213,7 @@ function Subscriptions({ clientId, mountPoint }: Named): JSX.Element {
   return (
     <section aria-labelledby="subscriptions">
       <h2 id="subscriptions">Subscriptions</h2>
-      <Answer loaded={loaded}>
+      <LoadedContent loaded={loaded}>
         {({ subscriptions, next, answered }) =>
           subscriptions.length === 0 ? (
             <Empty title="The client has no subscriptions." />
@@ -224,7 +224,7 @@ function Subscriptions({ clientId, mountPoint }: Named): JSX.Element {
             </>
           )
         }
-      </Answer>
+      </LoadedContent>
     </section>
   );
 }

@@ -7,7 +7,7 @@ import type { ClientSummary, ClientsPage as Clients } from "../api/shapes";
 import { bytes, count, NONE } from "../format";
 import { useLoad } from "../load";
 import { clientHref, go, href, replace } from "../router";
-import { Answer, Empty, Page, Refresh } from "../ui/page";
+import { Empty, LoadedContent, Page, Refresh } from "../ui/page";
 import { type Column, Table } from "../ui/table";
 import { Badge, When } from "../ui/values";
 
@@ -62,13 +62,13 @@ export function ClientsPage({ query }: { query: Query }): JSX.Element {
     limit: PER_PAGE,
   };
   // With the query that was answered: the page is labelled with it, and not with a later one that is in progress.
-  const clients = useLoad(JSON.stringify(asked), async (signal) => ({ data: await get("/v1/clients", { query: asked, signal }), answered: query }), { keeps: true });
+  const clients = useLoad(JSON.stringify(asked), async (signal) => ({ data: await get("/v1/clients", { query: asked, signal }), answered: query }), { keepsPrevious: true });
   /** A changed query starts at the first page. */
   const ask = (change: Query): string => href(["clients"], { ...query, after: null, page: null, ...change });
   return (
     <Page title="Clients" actions={<Refresh loaded={clients} />}>
       <Filters query={query} ask={ask} />
-      <Answer loaded={clients}>
+      <LoadedContent loaded={clients}>
         {({ data, answered }) =>
           data.clients.length === 0 ? (
             <Nothing query={answered} />
@@ -90,7 +90,7 @@ export function ClientsPage({ query }: { query: Query }): JSX.Element {
             </>
           )
         }
-      </Answer>
+      </LoadedContent>
     </Page>
   );
 }
@@ -181,8 +181,8 @@ function Pager({ data, query }: { data: Clients; query: Query }): JSX.Element {
 }
 
 function Nothing({ query }: { query: Query }): JSX.Element {
-  const asksForMore = ["search", "connected", "listener", "after"].some((name) => (query[name] ?? "") !== "");
-  return asksForMore ? (
+  const isFiltered = ["search", "connected", "listener", "after"].some((name) => (query[name] ?? "") !== "");
+  return isFiltered ? (
     <Empty title="No client matches.">
       <a href={href(["clients"])}>Show all clients</a>
     </Empty>

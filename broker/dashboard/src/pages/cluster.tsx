@@ -7,7 +7,7 @@ import type { Cluster, ClusterNode } from "../api/shapes";
 import { bytes, count, duration, NONE } from "../format";
 import { useLoad } from "../load";
 import { Dialog } from "../ui/dialog";
-import { Answer, Empty, Page, Refresh } from "../ui/page";
+import { Empty, LoadedContent, Page, Refresh } from "../ui/page";
 import { type Column, Table } from "../ui/table";
 import { Badge, Facts, Figure, type State } from "../ui/values";
 import { useMay } from "../session";
@@ -21,14 +21,14 @@ export function ClusterPage(): JSX.Element {
   const loaded = useLoad("cluster", cluster, { everyMs: CLUSTER_EVERY_MS });
   const mayOperate = useMay("operate");
   const [command, setCommand] = useState<Command | null>(null);
-  const known = loaded.data?.cluster ?? null;
+  const current = loaded.data?.cluster ?? null;
   return (
     <Page
       title="Cluster"
       actions={
         <>
           <Refresh loaded={loaded} />
-          {mayOperate && known !== null && (
+          {mayOperate && current !== null && (
             <button type="button" onClick={() => setCommand({ what: "rebalance" })}>
               Rebalance…
             </button>
@@ -36,8 +36,8 @@ export function ClusterPage(): JSX.Element {
         </>
       }
     >
-      <Answer loaded={loaded}>{({ cluster: shown }) => (shown === null ? <Alone /> : <Nodes cluster={shown} onDrain={mayOperate ? (node) => setCommand({ what: "drain", node }) : null} />)}</Answer>
-      {command !== null && known !== null && <CommandDialog command={command} name={known.name} onDone={loaded.reload} onClose={() => setCommand(null)} />}
+      <LoadedContent loaded={loaded}>{({ cluster: shown }) => (shown === null ? <NoCluster /> : <Nodes cluster={shown} onDrain={mayOperate ? (node) => setCommand({ what: "drain", node }) : null} />)}</LoadedContent>
+      {command !== null && current !== null && <CommandDialog command={command} name={current.name} onDone={loaded.reload} onClose={() => setCommand(null)} />}
     </Page>
   );
 }
@@ -54,7 +54,7 @@ async function cluster(signal: AbortSignal): Promise<{ cluster: Cluster | null }
   }
 }
 
-function Alone(): JSX.Element {
+function NoCluster(): JSX.Element {
   return (
     <Empty title="This broker is not in a cluster.">
       To form a cluster, set <code>cluster.servers</code> to NATS servers, or start the broker with <code>--cluster</code>.

@@ -6,7 +6,7 @@ import { get, request } from "../api/request";
 import type { ConfigDiff } from "../api/shapes";
 import { useLoad } from "../load";
 import { Dialog } from "../ui/dialog";
-import { Answer, Empty, Page, Refresh } from "../ui/page";
+import { Empty, LoadedContent, Page, Refresh } from "../ui/page";
 import { useMay } from "../session";
 
 export function ConfigPage(): JSX.Element {
@@ -35,11 +35,11 @@ export function ConfigPage(): JSX.Element {
     >
       <section aria-labelledby="diff">
         <h2 id="diff">Changes on reload</h2>
-        <Answer loaded={diff}>{(data) => <Changes diff={data} />}</Answer>
+        <LoadedContent loaded={diff}>{(data) => <Changes diff={data} />}</LoadedContent>
       </section>
       <section aria-labelledby="running">
         <h2 id="running">Current configuration</h2>
-        <Answer loaded={running}>{(toml) => <Running toml={toml} />}</Answer>
+        <LoadedContent loaded={running}>{(toml) => <Running toml={toml} />}</LoadedContent>
       </section>
       {isReloading && (
         <Dialog title="Reload the configuration?" verb="Reload" action={reload} onClose={() => setIsReloading(false)}>

@@ -5,7 +5,7 @@ import { get } from "../api/request";
 import type { Contract, ViolationSample } from "../api/shapes";
 import { count } from "../format";
 import { useLoad } from "../load";
-import { Answer, Empty, Page, Refresh } from "../ui/page";
+import { Empty, LoadedContent, Page, Refresh } from "../ui/page";
 import { type Column, Table } from "../ui/table";
 import { Badge, Facts, When } from "../ui/values";
 
@@ -22,7 +22,7 @@ export function ContractPage({ name }: { name: string }): JSX.Element {
   const loaded = useLoad("contract", (signal) => get("/v1/contracts/{name}", { path: { name }, signal }), { everyMs: EVERY_MS });
   return (
     <Page title={`Contract ${name}`} actions={<Refresh loaded={loaded} />}>
-      <Answer loaded={loaded}>
+      <LoadedContent loaded={loaded}>
         {({ contracts: [contract], schemas, violations, samples }) =>
           contract === undefined ? (
             <Empty title="There is no such contract." />
@@ -44,7 +44,7 @@ export function ContractPage({ name }: { name: string }): JSX.Element {
             </>
           )
         }
-      </Answer>
+      </LoadedContent>
     </Page>
   );
 }

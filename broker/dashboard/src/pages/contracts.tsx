@@ -4,7 +4,7 @@ import type { ListedContract } from "../api/shapes";
 import { count } from "../format";
 import { useLoad } from "../load";
 import { href } from "../router";
-import { Answer, Empty, Page, Refresh } from "../ui/page";
+import { Empty, LoadedContent, Page, Refresh } from "../ui/page";
 import { type Column, Table } from "../ui/table";
 import { Policy } from "./contract";
 
@@ -20,7 +20,7 @@ export function ContractsPage(): JSX.Element {
   const loaded = useLoad("contracts", (signal) => get("/v1/contracts", { signal }));
   return (
     <Page title="Contracts" actions={<Refresh loaded={loaded} />}>
-      <Answer loaded={loaded}>
+      <LoadedContent loaded={loaded}>
         {({ contracts }) =>
           contracts.length === 0 ? (
             <Empty title="There are no contracts: all payloads are accepted.">
@@ -30,7 +30,7 @@ export function ContractsPage(): JSX.Element {
             <Table caption="Contracts" columns={COLUMNS} rows={contracts} rowKey={({ name }) => name} />
           )
         }
-      </Answer>
+      </LoadedContent>
     </Page>
   );
 }

@@ -6,7 +6,7 @@ import type { Certificate, Listener } from "../api/shapes";
 import { count, dayAndClock, NONE, relative } from "../format";
 import { useLoad } from "../load";
 import { href } from "../router";
-import { Answer, Page, Refresh } from "../ui/page";
+import { LoadedContent, Page, Refresh } from "../ui/page";
 import { type Column, Table } from "../ui/table";
 import { Badge, type State } from "../ui/values";
 
@@ -60,14 +60,14 @@ export function ListenersPage(): JSX.Element {
   const loaded = useLoad("listeners", (signal) => get("/v1/listeners", { signal }));
   return (
     <Page title="Listeners" actions={<Refresh loaded={loaded} />}>
-      <Answer loaded={loaded}>
+      <LoadedContent loaded={loaded}>
         {({ listeners }) => (
           <>
             <Table caption="Listeners" columns={COLUMNS} rows={listeners} rowKey={({ name }) => name} />
             <Certificates listeners={listeners} />
           </>
         )}
-      </Answer>
+      </LoadedContent>
     </Page>
   );
 }
@@ -79,11 +79,11 @@ function Certificates({ listeners }: { listeners: readonly Listener[] }): JSX.El
   if (held.length === 0) {
     return null;
   }
-  const asks = held.some((certificate) => endOf(certificate) - Date.now() < SOON_MS);
+  const isExpiring = held.some((certificate) => endOf(certificate) - Date.now() < SOON_MS);
   return (
     <section aria-labelledby="certificates">
       <h2 id="certificates">Certificates</h2>
-      {asks && (
+      {isExpiring && (
         <p class="banner">A certificate has expired or will soon. Replace its file, and reload the configuration: clients stay connected.</p>
       )}
       <Table caption="Certificates, by remaining time" columns={CERTIFICATE_COLUMNS} rows={held} rowKey={({ listener, names, not_after_ms: atMs }) => `${listener} ${names.join()} ${atMs}`} />

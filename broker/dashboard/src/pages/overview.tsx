@@ -7,7 +7,7 @@ import type { History, Overview, SeriesName } from "../api/shapes";
 import { bytes, bytesRate, count, duration, micros, rate, words } from "../format";
 import { useLoad } from "../load";
 import { Chart } from "../ui/chart";
-import { Answer, Empty, Page } from "../ui/page";
+import { Empty, LoadedContent, Page } from "../ui/page";
 import { Table } from "../ui/table";
 import { Badge, Facts, Figure, Meter, type State } from "../ui/values";
 
@@ -21,10 +21,10 @@ export function OverviewPage(): JSX.Element {
   const rates = useRates(overview.data);
   return (
     <Page title="Overview">
-      <Answer loaded={overview}>{(data) => <Now now={data} rates={rates} />}</Answer>
+      <LoadedContent loaded={overview}>{(data) => <Now now={data} rates={rates} />}</LoadedContent>
       <section aria-labelledby="hour">
         <h2 id="hour">The last hour</h2>
-        <Answer loaded={history}>{(data) => <Hour history={data} />}</Answer>
+        <LoadedContent loaded={history}>{(data) => <Hour history={data} />}</LoadedContent>
       </section>
       {overview.data !== null && <Drops now={overview.data} />}
     </Page>

@@ -3,10 +3,10 @@
 import type { JSX } from "preact";
 import { useState } from "preact/hooks";
 import { get, request } from "../api/request";
-import type { Explanation, ExplainQuestion, Rule } from "../api/shapes";
+import type { Explanation, ExplainRequest, Rule } from "../api/shapes";
 import { count, NONE } from "../format";
 import { useAction, useLoad } from "../load";
-import { Answer, Empty, Page, Problem } from "../ui/page";
+import { Empty, LoadedContent, Page, Problem } from "../ui/page";
 import { Pager } from "../ui/pager";
 import { Table, type Column } from "../ui/table";
 import { Badge, Facts } from "../ui/values";
@@ -30,9 +30,9 @@ function RulesList(): JSX.Element {
   /** The start of each page shown so far, except the first. */
   const [trail, setTrail] = useState<readonly string[]>([]);
   const after = trail.at(-1) ?? null;
-  const loaded = useLoad(after ?? "", async (signal) => ({ ...(await get("/v1/rules", { query: { after, limit: PER_PAGE }, signal })), answered: trail }), { keeps: true });
+  const loaded = useLoad(after ?? "", async (signal) => ({ ...(await get("/v1/rules", { query: { after, limit: PER_PAGE }, signal })), answered: trail }), { keepsPrevious: true });
   return (
-    <Answer loaded={loaded}>
+    <LoadedContent loaded={loaded}>
       {({ open, all, rules, next, answered }) =>
         open ? (
           <Empty title="There are no access rules: clients may publish and subscribe to everything.">
@@ -50,7 +50,7 @@ function RulesList(): JSX.Element {
           </>
         )
       }
-    </Answer>
+    </LoadedContent>
   );
 }
 
@@ -64,7 +64,7 @@ const COLUMNS: readonly Column<Rule>[] = [
   { key: "place", head: "Place", cell: ({ file, line }) => `${file}:${line}` },
 ];
 
-interface Asked {
+interface ExplainForm {
   clientId: string;
   user: string;
   listener: string;
@@ -75,7 +75,7 @@ interface Asked {
   retain: boolean;
 }
 
-const START: Asked = { clientId: "", user: "", listener: "", roles: "", action: "publish", topic: "", qos: "0", retain: false };
+const START: ExplainForm = { clientId: "", user: "", listener: "", roles: "", action: "publish", topic: "", qos: "0", retain: false };
 
 function Explain(): JSX.Element {
   const [asked, setAsked] = useState(START);
@@ -84,7 +84,7 @@ function Explain(): JSX.Element {
   const submit = (event: Event): void => {
     event.preventDefault();
     setAnswer(null);
-    run(async () => setAnswer(await request("POST /v1/explain", { body: question(asked) })));
+    run(async () => setAnswer(await request("POST /v1/explain", { body: explainRequest(asked) })));
   };
   const text = (name: "clientId" | "user" | "listener" | "roles" | "topic", label: string, required = false): JSX.Element => (
     <label class="field">
@@ -123,7 +123,7 @@ function Explain(): JSX.Element {
   );
 }
 
-function question({ clientId, user, listener, roles, action, topic, qos, retain }: Asked): ExplainQuestion {
+function explainRequest({ clientId, user, listener, roles, action, topic, qos, retain }: ExplainForm): ExplainRequest {
   const names = roles
     .split(",")
     .map((name) => name.trim())

@@ -17,7 +17,7 @@ import { useMaySeePayloads } from "../session";
 const RATE_DEFAULT = 50;
 const RATE_MAX = 500;
 /** The maximum number of messages on the page; older ones are dropped. */
-const KEPT_MAX = 200;
+const SHOWN_MAX = 200;
 /** New messages are rendered together, at this interval. */
 const DRAW_EVERY_MS = 250;
 const LINE_MAX_CHARS = 160;
@@ -87,7 +87,7 @@ function Tap({ filter, rate }: { filter: string; rate: string }): JSX.Element {
       {flow.error !== null && <Problem error={flow.error} />}
       {flow.received > 0 && (
         <p class="faint">
-          {count(flow.received)} messages shown{flow.skipped > 0 && `, ${count(flow.skipped)} skipped by the rate limit`}. The page keeps the last {KEPT_MAX}.
+          {count(flow.received)} messages shown{flow.skipped > 0 && `, ${count(flow.skipped)} skipped by the rate limit`}. The page keeps the last {SHOWN_MAX}.
         </p>
       )}
       {chosen !== null && (
@@ -181,7 +181,7 @@ class Running {
     if (name === "message") {
       const received = this.#flow.received + 1;
       const message = { ...(JSON.parse(data) as TapMessage), number: received };
-      this.#change({ received, messages: [message, ...this.#flow.messages.slice(0, KEPT_MAX - 1)] });
+      this.#change({ received, messages: [message, ...this.#flow.messages.slice(0, SHOWN_MAX - 1)] });
     } else if (name === "skipped") {
       const { count: many } = JSON.parse(data) as { count: number };
       this.#change({ skipped: this.#flow.skipped + many });

@@ -6,7 +6,7 @@ import type { TopicTotals } from "../api/shapes";
 import { bytes, count } from "../format";
 import { useLoad } from "../load";
 import { href } from "../router";
-import { Answer, Empty, Refresh } from "../ui/page";
+import { Empty, LoadedContent, Refresh } from "../ui/page";
 import { type Column, Table } from "../ui/table";
 
 const COLUMNS: readonly Column<TopicTotals>[] = [
@@ -29,7 +29,7 @@ export function TopicMetricsTable(): JSX.Element {
           <Refresh loaded={loaded} />
         </div>
       </div>
-      <Answer loaded={loaded}>
+      <LoadedContent loaded={loaded}>
         {({ topics }) =>
           topics.length === 0 ? (
             <Empty title="No topic filters are configured.">
@@ -39,7 +39,7 @@ export function TopicMetricsTable(): JSX.Element {
             <Table caption="Messages by topic filter since the broker started to count" columns={COLUMNS} rows={topics} rowKey={({ filter }) => filter} />
           )
         }
-      </Answer>
+      </LoadedContent>
     </section>
   );
 }

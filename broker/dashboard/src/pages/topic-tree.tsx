@@ -7,7 +7,7 @@ import type { TopicLevel, TopicsPage } from "../api/shapes";
 import { count } from "../format";
 import { asApiError, useLoad } from "../load";
 import { href } from "../router";
-import { Answer, Empty, Problem } from "../ui/page";
+import { Empty, LoadedContent, Problem } from "../ui/page";
 import type { ApiError } from "../api/request";
 
 const LEVELS_PER_REQUEST = 200;
@@ -22,11 +22,11 @@ function Level({ below }: { below: string | null }): JSX.Element {
   const [more, setMore] = useState<{ levels: TopicLevel[]; next: string | null } | null>(null);
   const [failure, setFailure] = useState<ApiError | null>(null);
   return (
-    <Answer loaded={first}>
+    <LoadedContent loaded={first}>
       {(page) => {
         const levels = more === null ? page.levels : [...page.levels, ...more.levels];
         const next = more === null ? page.next : more.next;
-        const goOn = (): void => {
+        const loadMore = (): void => {
           ask(below, next).then(
             (following) => setMore({ levels: [...(more?.levels ?? []), ...following.levels], next: following.next }),
             (error: unknown) => setFailure(asApiError(error)),
@@ -44,14 +44,14 @@ function Level({ below }: { below: string | null }): JSX.Element {
             </ul>
             {failure !== null && <Problem error={failure} />}
             {next !== null && (
-              <button type="button" onClick={goOn}>
+              <button type="button" onClick={loadMore}>
                 Show more
               </button>
             )}
           </>
         );
       }}
-    </Answer>
+    </LoadedContent>
   );
 }
 

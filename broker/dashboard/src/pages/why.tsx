@@ -6,7 +6,7 @@ import { get } from "../api/request";
 import type { Why } from "../api/shapes";
 import { useLoad } from "../load";
 import { clientHref, go, href } from "../router";
-import { Answer, Empty, Page } from "../ui/page";
+import { Empty, LoadedContent, Page } from "../ui/page";
 import { Badge, type State } from "../ui/values";
 import { QosField } from "../ui/qos";
 import { Drops } from "./client";
@@ -23,7 +23,7 @@ export function WhyPage({ query }: { query: Readonly<Record<string, string>> }):
   const { client = "", topic = "", qos = "1", mount_point: mountPoint = "" } = query;
   return (
     <Page title="Why does a message arrive, or not?">
-      <Question key={`${client}\n${topic}\n${qos}\n${mountPoint}`} client={client} topic={topic} qos={qos} mountPoint={mountPoint} />
+      <WhyForm key={`${client}\n${topic}\n${qos}\n${mountPoint}`} client={client} topic={topic} qos={qos} mountPoint={mountPoint} />
       {client !== "" && topic !== "" ? (
         <Explained client={client} topic={topic} qos={qos} mountPoint={mountPoint} />
       ) : (
@@ -33,14 +33,14 @@ export function WhyPage({ query }: { query: Readonly<Record<string, string>> }):
   );
 }
 
-interface Asked {
+interface WhyQuery {
   client: string;
   topic: string;
   qos: string;
   mountPoint: string;
 }
 
-function Question({ client, topic, qos, mountPoint }: Asked): JSX.Element {
+function WhyForm({ client, topic, qos, mountPoint }: WhyQuery): JSX.Element {
   const [asked, setAsked] = useState({ client, topic, qos, mountPoint });
   const submit = (event: Event): void => {
     event.preventDefault();
@@ -68,12 +68,12 @@ function Question({ client, topic, qos, mountPoint }: Asked): JSX.Element {
   );
 }
 
-function Explained({ client, topic, qos, mountPoint }: Asked): JSX.Element {
+function Explained({ client, topic, qos, mountPoint }: WhyQuery): JSX.Element {
   const loaded = useLoad(`${client}\n${topic}\n${qos}\n${mountPoint}`, (signal) =>
     get("/v1/clients/{client}/why", { path: { client }, query: { topic, qos, mount_point: mountPoint === "" ? null : mountPoint }, signal }),
   );
   return (
-    <Answer loaded={loaded}>
+    <LoadedContent loaded={loaded}>
       {({ outcome, findings, drops }) => {
         const [state, description] = OUTCOMES[outcome];
         return (
@@ -96,6 +96,6 @@ function Explained({ client, topic, qos, mountPoint }: Asked): JSX.Element {
           </>
         );
       }}
-    </Answer>
+    </LoadedContent>
   );
 }

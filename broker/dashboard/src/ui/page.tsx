@@ -39,7 +39,7 @@ export function Refresh({ loaded }: { loaded: Loaded<unknown> }): JSX.Element {
 }
 
 /** Renders the response with `children`, or a loading or error state. */
-export function Answer<T>({ loaded, children }: { loaded: Loaded<T>; children: (data: T) => ComponentChildren }): JSX.Element {
+export function LoadedContent<T>({ loaded, children }: { loaded: Loaded<T>; children: (data: T) => ComponentChildren }): JSX.Element {
   const { data, error, isLoading } = loaded;
   return (
     <>

@@ -2,7 +2,7 @@
 
 import { answer, body, like } from "./recorded.mjs";
 import { CLUSTER_ROUTES, makeCluster } from "./cluster.mjs";
-import { NOW_MS, detailed, left, makeFleet, page, scrambled } from "./fleet.mjs";
+import { NOW_MS, detailed, disconnected, makeFleet, page, scrambled } from "./fleet.mjs";
 import { MESSAGE_ROUTES, makeRetained } from "./messages.mjs";
 import { refuse } from "./refusal.mjs";
 import { SETTING_ROUTES } from "./settings.mjs";
@@ -144,7 +144,7 @@ function disconnect(state, [, id], { query }) {
     if (!client.connected) {
       return refuse(404, "not_found", "no such client is connected");
     }
-    state.fleet[state.fleet.indexOf(client)] = left(client);
+    state.fleet[state.fleet.indexOf(client)] = disconnected(client);
     return null;
   });
 }

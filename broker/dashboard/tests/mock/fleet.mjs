@@ -16,7 +16,7 @@ export function scrambled(number) {
 const LISTENERS = ["mqtts", "mqtt", "wss"];
 
 const { clients: TOLD } = body("GET /v1/clients");
-const AWAY = TOLD.find(({ connected }) => !connected);
+const OFFLINE = TOLD.find(({ connected }) => !connected);
 const CONNECTED = TOLD.find(({ connected }) => connected);
 
 function client(number) {
@@ -34,7 +34,7 @@ function client(number) {
     in_flight: isSlow ? 32 : random % 3,
     held_bytes: 512 + queued * 120,
   };
-  if (!isConnected) return like(AWAY, { ...common, ends_at_ms: NOW_MS + (random % 3_600_000) });
+  if (!isConnected) return like(OFFLINE, { ...common, ends_at_ms: NOW_MS + (random % 3_600_000) });
   return like(CONNECTED, {
     ...common,
     listener: LISTENERS[random % 3],
@@ -50,9 +50,9 @@ function client(number) {
 }
 
 /** The same client after it has disconnected. */
-export function left(connected) {
-  const lasting = Object.fromEntries(Object.keys(AWAY).map((name) => [name, connected[name]]));
-  return like(AWAY, { ...lasting, connected: false, ends_at_ms: NOW_MS + 3_600_000 });
+export function disconnected(connected) {
+  const lasting = Object.fromEntries(Object.keys(OFFLINE).map((name) => [name, connected[name]]));
+  return like(OFFLINE, { ...lasting, connected: false, ends_at_ms: NOW_MS + 3_600_000 });
 }
 
 let clients = null;
@@ -68,11 +68,11 @@ export function makeFleet() {
 }
 
 const DETAIL = body("GET /v1/clients/slow");
-const DETAIL_AWAY = body("GET /v1/clients/away");
+const DETAIL_OFFLINE = body("GET /v1/clients/away");
 
 export function detailed(summary) {
   const isSlow = summary.queued_messages >= 1_000;
-  const recorded = summary.connected ? DETAIL : DETAIL_AWAY;
+  const recorded = summary.connected ? DETAIL : DETAIL_OFFLINE;
   return like(recorded, {
     ...summary,
     resumed: true,

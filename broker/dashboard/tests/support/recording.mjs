@@ -6,7 +6,7 @@ import { Scenario, TOKEN } from "./scenario.mjs";
 export const RECORDED = new URL("../recorded/answers.json", import.meta.url);
 
 /** The requests after the traffic of the scenario, in order. */
-const ASKED = [
+const REQUESTS = [
   ["GET", "/v1/overview"],
   ["GET", "/v1/overview/history"],
   ["GET", "/v1/clients"],
@@ -49,7 +49,7 @@ export async function record() {
       const said = body === undefined ? "" : ` ${JSON.stringify(body)}`;
       answers[`${method} ${name}${said}`] = normalised(await scenario.ask(method, path, body), scenario);
     };
-    for (const [method, path, body] of ASKED) await ask(method, path, body);
+    for (const [method, path, body] of REQUESTS) await ask(method, path, body);
     const good = await scenario.tapped("power/#", () => scenario.publish("power/1/kwh", '{"kwh":1.5}'));
     answers["GET /v1/tap (message)"] = normalised({ status: 200, body: good }, scenario);
     answers["POST /session"] = normalised(await scenario.ask("POST", "/session", { token: TOKEN }), scenario);

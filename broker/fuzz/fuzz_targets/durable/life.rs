@@ -14,7 +14,7 @@ use tautwire_session::{Journal, LogPosition, LogState, NoClusterBox, Record, Rep
 
 pub(crate) const SHARDS_MAX: usize = 3;
 /// With this many frames that are not durable, the log accepts no more.
-const BEHIND_FRAMES: u64 = 20;
+const PENDING_FRAMES_MAX: u64 = 20;
 
 /// The log that all shards write to.
 pub(crate) struct Life {
@@ -37,12 +37,12 @@ impl Life {
     }
 
     /// Writes a snapshot of durable state, and truncates the log that it covers. It may fail if the power is lost meanwhile.
-    pub(crate) fn compact(&mut self, disk: &FaultyDisk, power_goes: bool) {
+    pub(crate) fn compact(&mut self, disk: &FaultyDisk, power_fails: bool) {
         let (log, covered) = (self.log.id(), self.log.durable());
         let head = SnapshotHead { log, epoch: epoch(u64::MAX), covered, now_ms: 0 };
         match compact(disk, head, &mut NoSpillStore, || true) {
             Ok(_) => self.has_failed |= self.log.release(covered).is_err(),
-            Err(CompactError::Log(_)) if power_goes => {}
+            Err(CompactError::Log(_)) if power_fails => {}
             Err(error) => panic!("what has been written cannot be read: {error}"),
         }
     }
@@ -124,7 +124,7 @@ impl Journal for DiskJournal {
 
     fn is_lagging(&self) -> bool {
         let life = self.life.borrow();
-        life.taken.iter().sum::<u64>() - life.durable.iter().sum::<u64>() > BEHIND_FRAMES
+        life.taken.iter().sum::<u64>() - life.durable.iter().sum::<u64>() > PENDING_FRAMES_MAX
     }
 
     fn state(&self) -> LogState {

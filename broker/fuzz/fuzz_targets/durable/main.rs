@@ -41,10 +41,10 @@ const OBSERVER: &str = "observer";
 
 fuzz_target!(|input: &[u8]| {
     #[cfg(feature = "mutants")]
-    mutants::put_in();
+    mutants::enable();
     let mut play = Play { rest: input, steps: 0 };
     let mut world = World::new(play.byte(), play.byte());
-    while play.goes_on() {
+    while play.has_more() {
         world.step(&mut play);
     }
     world.end();
@@ -252,7 +252,7 @@ struct Play<'a> {
 }
 
 impl Play<'_> {
-    fn goes_on(&mut self) -> bool {
+    fn has_more(&mut self) -> bool {
         self.steps += 1;
         !self.rest.is_empty() && self.steps <= STEPS_MAX
     }

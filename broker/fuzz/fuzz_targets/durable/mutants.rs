@@ -14,7 +14,7 @@ enum Fault {
 }
 
 /// Enables the fault in this thread.
-pub(crate) fn put_in() {
+pub(crate) fn enable() {
     static FAULT: OnceLock<Option<Fault>> = OnceLock::new();
     match FAULT.get_or_init(|| std::env::var("TAUTWIRE_MUTANT").ok().map(|name| named(&name))) {
         Some(Fault::Engine(fault)) => engine::mutate(Some(*fault)),

@@ -58,18 +58,18 @@ fn write(code: &mut Code, c: &C<'_>, record: &Record, members: &Members) {
             continue;
         }
         let condition = condition(field, &value, member);
-        let is_null_said = field.presence == Presence::Required && field.is_nullable;
-        if is_null_said {
+        let writes_null = field.presence == Presence::Required && field.is_nullable;
+        if writes_null {
             code.line(&key);
         }
         if let Some(condition) = &condition {
             code.open(format!("if ({condition}) {{"));
         }
-        if !is_null_said {
+        if !writes_null {
             code.line(&key);
         }
         put_field(code, c, field, &value);
-        if condition.is_some() && is_null_said {
+        if condition.is_some() && writes_null {
             code.between("} else {");
             code.line("ctm_put_null(w);");
         }

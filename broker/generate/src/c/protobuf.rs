@@ -269,10 +269,10 @@ fn read_one(code: &mut Code, c: &C<'_>, kind: &Kind, existing: &str, lines: &[St
         return;
     }
     code.line(format!("{} item = ctp_{}(r);", c.ty(kind), kind.binary_name()));
-    when_known(code, c, kind, "item", lines);
+    if_known(code, c, kind, "item", lines);
 }
 
-fn when_known(code: &mut Code, c: &C<'_>, kind: &Kind, value: &str, lines: &[String]) {
+fn if_known(code: &mut Code, c: &C<'_>, kind: &Kind, value: &str, lines: &[String]) {
     let known = known(c, kind, value);
     if let Some(condition) = &known {
         code.open(format!("if ({condition}) {{"));

@@ -59,21 +59,21 @@ fn write(code: &mut Code, go: &Go<'_>, record: &Record, name: &str) {
             continue;
         }
         let condition = condition(field, &value);
-        let is_null_said = field.is_nullable && field.presence == Presence::Required;
-        if is_null_said {
+        let writes_null = field.is_nullable && field.presence == Presence::Required;
+        if writes_null {
             code.line(&key);
         }
         if let Some(condition) = &condition {
             code.open(format!("if {condition} {{"));
         }
-        if !is_null_said {
+        if !writes_null {
             code.line(&key);
         }
         if is_pointer(field) && field.kind.record().is_none() {
             value = format!("*{value}");
         }
         write_value(code, go, &field.kind, &value, 0);
-        if condition.is_some() && is_null_said {
+        if condition.is_some() && writes_null {
             code.between("} else {");
             code.line("w.null()");
         }

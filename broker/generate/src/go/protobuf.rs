@@ -194,7 +194,7 @@ fn read_field(code: &mut Code, go: &Go<'_>, record: &Record, field: &Field, valu
                 (kind, None) if is_pointer(field) => {
                     code.line(format!("value := {}", read_call(go, kind)));
                     let line = format!("{value} = &value");
-                    when_known(code, go, kind, "value", &line);
+                    if_known(code, go, kind, "value", &line);
                 }
                 // A number that a closed enumeration does not have counts as absent.
                 (kind, None) if field.presence == Presence::Required && go.is_closed(kind) => {
@@ -230,13 +230,13 @@ fn read_item(code: &mut Code, go: &Go<'_>, item: &Kind, list: &str) {
 fn set(code: &mut Code, go: &Go<'_>, kind: &Kind, line: impl FnOnce(&str) -> String) {
     if go.is_closed(kind) {
         code.line(format!("value := {}", read_call(go, kind)));
-        when_known(code, go, kind, "value", &line("value"));
+        if_known(code, go, kind, "value", &line("value"));
     } else {
         code.line(line(&read_call(go, kind)));
     }
 }
 
-fn when_known(code: &mut Code, go: &Go<'_>, kind: &Kind, value: &str, line: &str) {
+fn if_known(code: &mut Code, go: &Go<'_>, kind: &Kind, value: &str, line: &str) {
     match kind {
         Kind::Enum(id) if go.is_closed(kind) => {
             code.open(format!("if _, ok := {}Names[{value}]; ok {{", variable(&go.enum_name(*id))));
@@ -288,5 +288,5 @@ fn read_entry(code: &mut Code, go: &Go<'_>, key: Scalar, item: &Kind, value: &st
         go.ty(&Kind::Map(key.scalar().unwrap_or(Scalar::String), Box::new(item.clone())))
     ));
     code.close("}");
-    when_known(code, go, item, "item", &format!("{value}[key] = item"));
+    if_known(code, go, item, "item", &format!("{value}[key] = item"));
 }

@@ -193,7 +193,7 @@ impl Api {
             catalogue.contracts().iter().map(|c| unique(&mut taken, &names::pascal(c.name()))).collect();
         // Names derived from contracts have precedence over names of types.
         for name in &names {
-            builder.taken.extend(BEHIND_CONTRACTS.map(|what| names::snake(&format!("{name}{what}"))));
+            builder.taken.extend(CONTRACT_SUFFIXES.map(|what| names::snake(&format!("{name}{what}"))));
             builder.taken.extend(BEFORE_CONTRACTS.map(|what| names::snake(&format!("{what}{name}"))));
         }
         let mut contracts = Vec::new();
@@ -365,7 +365,7 @@ impl Field {
 }
 
 /// Suffixes of names derived from a contract.
-const BEHIND_CONTRACTS: [&str; 5] = ["Topic", "TopicName", "TopicParse", "Options", "Parameters"];
+const CONTRACT_SUFFIXES: [&str; 5] = ["Topic", "TopicName", "TopicParse", "Options", "Parameters"];
 const BEFORE_CONTRACTS: [&str; 6] = ["Publish", "Subscribe", "Handle", "Encode", "Decode", "Read"];
 
 /// Names of types with a meaning in some language, or in the generated code.

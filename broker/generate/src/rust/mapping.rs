@@ -61,16 +61,16 @@ fn write(code: &mut Code, api: &Api, record: &Record, members: &Members) {
             write_value(code, api, &field.kind, "item", true, 0);
             code.close("}");
         } else if field.is_optional() {
-            let is_null_said = field.presence == Presence::Required && field.is_nullable;
-            if is_null_said {
+            let writes_null = field.presence == Presence::Required && field.is_nullable;
+            if writes_null {
                 code.line(&key);
             }
             code.open(format!("if let Some(item) = &{value} {{"));
-            if !is_null_said {
+            if !writes_null {
                 code.line(&key);
             }
             write_value(code, api, &field.kind, "item", true, 0);
-            if is_null_said {
+            if writes_null {
                 code.between("} else {");
                 code.line("out.null();");
             }
