@@ -253,7 +253,7 @@ fn subscription(chunk: Chunk<'_>) -> Result<Subscription<'_>, DatabaseError> {
 }
 
 fn client(chunk: Chunk<'_>, version: u32) -> Result<Client<'_>, DatabaseError> {
-    /// Padding in front of the numbers, to align the eight-byte ones.
+    /// Trailing padding of the fixed fields, written by machines that align eight-byte numbers.
     const PADDING: usize = 4;
     let mut fields = Fields::of(chunk);
     let (expires_at_s, expiry_interval_s) = (fields.time_s()?, fields.u32()?);

@@ -14,7 +14,7 @@ pub(crate) struct JsonSource<'a> {
 const OPEN: Sequence = Sequence { left: 0, is_first: true };
 
 impl<'a> JsonSource<'a> {
-    /// The payload is not UTF-8.
+    /// # Errors
     /// The payload is not UTF-8.
     pub(crate) fn new(payload: &'a [u8]) -> Checked<JsonSource<'a>> {
         match core::str::from_utf8(payload) {

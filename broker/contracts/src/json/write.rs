@@ -23,7 +23,7 @@ impl<'o> JsonSink<'o> {
         JsonSink { out, end }
     }
 
-    /// Writes a comma, unless this is the first item. The byte before shows which: a value never ends with an opening bracket.
+    /// Writes a comma, unless this is the first item. The last byte shows it: a value never ends with `{`, `[` or `:`.
     fn comma(&mut self) {
         if !matches!(self.out.last(), None | Some(b'{' | b'[' | b':')) {
             self.out.push(b',');

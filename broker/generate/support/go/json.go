@@ -17,7 +17,7 @@ type jsonWriter struct {
 }
 
 // comma separates a value from the one before it. The last byte shows whether it is the first: a value never ends with
-// an opening bracket.
+// an opening bracket or a colon.
 func (w *jsonWriter) comma() {
 	if count := len(w.bytes); count > 0 {
 		switch w.bytes[count-1] {

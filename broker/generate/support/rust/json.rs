@@ -18,7 +18,7 @@ impl JsonSink {
         self.out.into_bytes()
     }
 
-    /// Separates a value from the one before it; no value ends with an opening bracket.
+    /// Separates a value from the one before it; no value ends with `{`, `[` or `:`.
     fn comma(&mut self) {
         if !self.out.is_empty() && !self.out.ends_with(['{', '[', ':']) {
             self.out.push(',');
