@@ -34,7 +34,7 @@ export async function openTab(browser, url, { width = 1280, height = 900, dark =
     if (!allowed.some((pattern) => pattern.test(text))) faults.push(text);
   };
   page.on("pageerror", (error) => fault(`not handled: ${error.message}`));
-  // Violations of the content security policy are told there, too.
+  // Violations of the content security policy are reported there, too.
   page.on("console", (message) => {
     if (["error", "warning"].includes(message.type())) fault(`console: ${message.text()}`);
   });
