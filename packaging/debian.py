@@ -24,13 +24,13 @@ Depends: adduser
 Section: net
 Priority: optional
 Homepage: https://github.com/tautwire/tautwire
-Description: MQTT broker that keeps what it acknowledged
+Description: MQTT broker that persists what it acknowledges
  Tautwire is a broker for MQTT 3.1.1 and 5.0. Acknowledged messages, sessions
- and retained messages survive a power cut. It checks payloads against
- contracts (Protobuf, MessagePack, JSON), and its memory has a ceiling.
+ and retained messages survive a power cut. It validates payloads against
+ contracts (Protobuf, MessagePack, JSON), and limits its memory.
  .
  The same program publishes, subscribes, checks configurations and data
- directories, and asks a running broker what happens in it.
+ directories, and queries a running broker.
 """
 # Differences from the unit for a manual installation: the path of the binary, and a permanent user to which
 # an administrator can give files.
