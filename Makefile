@@ -75,7 +75,8 @@ build: ## build the release binary, bin/tautwire
 run: ## build the broker for development and start it on 127.0.0.1:1883; Ctrl-C ends it. `make build` makes the fast one
 	@tools/need.sh cargo cc
 	@$(CARGO) build --locked -p tautwire-server
-	@exec $(TARGET_DIR)/debug/tautwire serve
+	@mkdir -p bin && install -m 755 $(TARGET_DIR)/debug/tautwire bin/tautwire
+	@exec bin/tautwire serve
 
 # Test.
 
