@@ -72,7 +72,7 @@ def _say_where(stage: Stage) -> None:
     for broker in stage.brokers:
         print(f"{broker.name}  mqtt://{broker.mqtt}  dashboard http://{broker.admin}  token {broker.folder / 'token'}")
     first, last = stage.brokers[0], stage.brokers[-1]
-    print("try, in two other terminals:")
+    print("try it in two other terminals:")
     print(f"  tautwire sub -p {first.port} -q 1 'demo/#'")
     print(f"  tautwire pub -p {last.port} -q 1 demo/hello hi")
     print(f"  tautwire cluster status --admin http://{first.admin} --token-file {first.folder / 'token'}")

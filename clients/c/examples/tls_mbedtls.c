@@ -129,7 +129,7 @@ static void explain_alert(tls *t) {
         say(t, TW_TLS_CLIENT_CERTIFICATE_REFUSED, "the server does not know the authority that has issued it");
         break;
     case MBEDTLS_SSL_ALERT_MSG_UNSUPPORTED_CERT:
-        say(t, TW_TLS_CLIENT_CERTIFICATE_REFUSED, "it is of a kind that is not for clients");
+        say(t, TW_TLS_CLIENT_CERTIFICATE_REFUSED, "it is not a client certificate");
         break;
     case MBEDTLS_SSL_ALERT_MSG_BAD_CERT:
     case MBEDTLS_SSL_ALERT_MSG_CERT_UNKNOWN:

@@ -88,7 +88,7 @@ static void errors_have_a_class(void) {
 static void texts_say_what_to_do(void) {
     tw_result error;
     CHECK(strcmp(tw_error_text(TW_UNREACHABLE),
-                 "no connection to the server: see that it runs, and that address and port are right") == 0,
+                 "cannot connect to the server: check that it runs, and that address and port are correct") == 0,
           "%s", tw_error_text(TW_UNREACHABLE));
     CHECK(strcmp(tw_error_text(-1000), "unknown") == 0, "what is no error");
     CHECK(strcmp(tw_error_text(0), "ok") == 0, "no error");

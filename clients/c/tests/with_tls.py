@@ -105,7 +105,7 @@ def check_the_client(checks: Checks) -> None:
             ("mutual/revoked-one", "(it has been revoked) [tls_client_certificate_refused]"),
             ("mutual/late", "(it has expired, or is not valid yet) [tls_client_certificate_refused]"),
             ("strange/stranger", "(the server does not know the authority that has issued it) [tls_client_certificate_refused]"),
-            ("mutual/server", "(it is of a kind that is not for clients) [tls_client_certificate_refused]"),
+            ("mutual/server", "(it is not a client certificate) [tls_client_certificate_refused]"),
         ]:
             pair = [f"cert={checks.file(name)}.pem", f"key={checks.file(name)}.key"]
             checks.run(expected, ports["mqtts"], "mutual/ca.pem", *pair)

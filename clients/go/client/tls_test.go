@@ -177,7 +177,7 @@ func TestTLSSaysWhatIsWrongWithTheClientsCertificate(t *testing.T) {
 			wantRefused(t, address, shows(nil), client.ErrTLSClientCertificateRequired, "set Certificates")
 			wantRefused(t, address, shows(&revoked), client.ErrTLSClientCertificateRefused, "it has been revoked")
 			wantRefused(t, address, shows(&late), client.ErrTLSClientCertificateRefused, "it has expired")
-			wantRefused(t, address, shows(&stranger), client.ErrTLSClientCertificateRefused, "an authority that the server does not know")
+			wantRefused(t, address, shows(&stranger), client.ErrTLSClientCertificateRefused, "the server does not trust the authority that issued it")
 			wantRefused(t, address, shows(&own), client.ErrTLSClientCertificateRefused, "of a kind that is not for clients")
 		}
 	}

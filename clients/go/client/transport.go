@@ -53,7 +53,7 @@ func parseAddress(address string) (*url.URL, error) {
 	case target.User != nil:
 		return nil, failure(ErrInvalidOptions, "address", "user name and password belong in Options.Username and Options.Password")
 	case !how.webSocket && strings.Trim(target.Path, "/")+target.RawQuery+target.Fragment != "":
-		return nil, failure(ErrInvalidOptions, "address", "a path is for ws and wss")
+		return nil, failure(ErrInvalidOptions, "address", "only ws:// and wss:// addresses have a path")
 	case target.Hostname() == "":
 		return nil, failure(ErrInvalidOptions, "address", "there is no host in it: write %s://HOST:PORT", target.Scheme)
 	}

@@ -184,7 +184,7 @@ pub(crate) fn on_a_thread(action: impl FnOnce() -> Result<Value, Error> + Send +
         }
     });
     if let Err(error) = spawned {
-        let text = format!("a thread for the client cannot be started: {error}");
+        let text = format!("cannot start the thread of the client: {error}");
         return Operation::work(async move { Err(Error::Options(text)) });
     }
     Operation::work(poll_fn(move |cx| {

@@ -219,7 +219,7 @@ def wrong() -> None:
     """What is wrong is said with its place."""
     lamp, pack = contracts.LAMP_CODEC, contracts.SAMPLES_CODEC
     refused(lambda: lamp.decode(b'{"on":1}'), "on: expected a boolean")
-    refused(lambda: lamp.decode(b'{"on":true}'), "mode: expected a value, which must be there")
+    refused(lambda: lamp.decode(b'{"on":true}'), "mode: expected a required value")
     refused(lambda: lamp.decode(b'{"on":true,'), "expected JSON at byte 11")
     refused(lambda: lamp.decode(b'{"on":true,"a":"\\ud800"}'), "surrogate")
     refused(lambda: lamp.decode(b'{"a":' + b"[" * 150 + b"]" * 150 + b"}"), "nested at most 100 deep")
@@ -227,7 +227,7 @@ def wrong() -> None:
     refused(lambda: lamp.decode(b'{"on":NaN}'), "expected JSON")
     refused(lambda: lamp.decode(b"\xff"), "expected UTF-8 at byte 0")
     scene = b'{"on":true,"mode":"off","mood":null,"type":"lamp","scenes":[{"name":"a"},{"name":"b","after":{}}]}'
-    refused(lambda: lamp.decode(scene), "scenes[1].after.name: expected a value")
+    refused(lambda: lamp.decode(scene), "scenes[1].after.name: expected a required value")
     refused(lambda: pack.decode(bytes([0x92, 1, 0xC3])), "[1]: expected a number")
     refused(lambda: pack.decode(bytes([0x91])), "[truncated]")
     refused(lambda: contracts.EVERYTHING_CODEC.encode(contracts.Everything(an_int32=2**31)), "from -2147483648 to 2147483647")
@@ -270,7 +270,7 @@ def times() -> None:
         ("1969-12-31t23:59:59.5Z", Timestamp(-1, 500_000_000)),
     ]:
         same(contracts.MAPPED_JSON_CODEC.decode(f'{{"at":"{text}"}}'.encode()).at, found)
-    refused(lambda: contracts.MAPPED_JSON_CODEC.decode(b'{"at":"2001-02-29T00:00:00Z"}'), "at: expected a moment")
+    refused(lambda: contracts.MAPPED_JSON_CODEC.decode(b'{"at":"2001-02-29T00:00:00Z"}'), "at: expected an RFC 3339 timestamp")
 
 
 TESTS = [everything, mapped, plain, leaving, broken, transcoded, invalid, threads]

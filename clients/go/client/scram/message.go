@@ -45,7 +45,7 @@ func parseServerFirst(data []byte, clientNonce string) (serverFirst, error) {
 		return serverFirst{}, err
 	}
 	if !strings.HasPrefix(nonce, clientNonce) || len(nonce) == len(clientNonce) {
-		return serverFirst{}, failure(ErrNonce, "the server did not go on with the client's nonce")
+		return serverFirst{}, failure(ErrNonce, "the server did not extend the client's nonce")
 	}
 	return first, nil
 }
@@ -109,5 +109,5 @@ func number(text string) (int, error) {
 }
 
 func malformed(what string) error {
-	return failure(ErrMalformed, "the server sent what is not SCRAM: %s", what)
+	return failure(ErrMalformed, "the server sent an invalid SCRAM message: %s", what)
 }

@@ -98,7 +98,7 @@ func (u *User) begin(nonce string) []byte {
 // Continue answers the server's first message with the proof.
 func (u *User) Continue(_ context.Context, data []byte) ([]byte, error) {
 	if u.nonce == "" {
-		return nil, failure(ErrMalformed, "a message that is not due")
+		return nil, failure(ErrMalformed, "unexpected message")
 	}
 	bare, nonce := u.bare, u.nonce
 	u.bare, u.nonce = "", ""
@@ -144,7 +144,7 @@ func (u *User) Finish(data []byte) error {
 	return nil
 }
 
-const unproved = "the server has not proved that it knows the password; check the address, and that nobody pretends to be the server"
+const unproved = "the server has not proved that it knows the password: check the address, and that nobody impersonates the server"
 
 // derive computes the keys, unless they are there.
 func (u *User) derive(first serverFirst) error {

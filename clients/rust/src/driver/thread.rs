@@ -22,7 +22,7 @@ const EVENTS: usize = 4;
 
 /// Starts the thread.
 pub(crate) fn start(shared: Arc<Shared>, begin: Begin) -> Result<(), Error> {
-    let failed = |error: io::Error| Error::Options(format!("a thread for the client cannot be started: {error}"));
+    let failed = |error: io::Error| Error::Options(format!("cannot start the thread of the client: {error}"));
     let poller = Poller::new().map_err(failed)?;
     let bell = Arc::new(Bell(mio::Waker::new(poller.registry(), BELL).map_err(failed)?));
     let driver = Driver { shared, poller, events: Events::with_capacity(EVENTS), waker: Waker::from(bell) };

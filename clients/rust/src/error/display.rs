@@ -139,7 +139,7 @@ mod tests {
             refused.to_string(),
             "the server refused the subscription: the reason code says why (a/#: Not authorized (0x87): no) [subscribe_refused]"
         );
-        assert_eq!(Error::Closed.to_string(), "the client has been closed: make a new one [closed]");
+        assert_eq!(Error::Closed.to_string(), "the client has been closed: create a new one [closed]");
         let topic = crate::TopicName::new("a/#").expect_err("a wildcard");
         let said = Error::Topic(topic).to_string();
         assert!(said.starts_with("an argument is wrong: correct the call (the topic name contains + or #: "), "{said}");

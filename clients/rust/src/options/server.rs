@@ -99,7 +99,7 @@ impl Server {
             return Err(wrong("leave out user name and password, which are options of their own"));
         }
         if !scheme.is_websocket() && !matches!(path, "" | "/") {
-            return Err(wrong("a path is for ws and wss"));
+            return Err(wrong("only ws:// and wss:// addresses have a path"));
         }
         if path.bytes().any(|byte| byte <= b' ' || byte == 0x7F) {
             return Err(wrong("the path holds a space or a control character"));

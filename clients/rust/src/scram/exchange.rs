@@ -109,7 +109,7 @@ impl Scram {
 
     fn prove(&mut self, data: Option<&[u8]>) -> Result<Vec<u8>, ScramFault> {
         let Step::First { bare, nonce } = std::mem::replace(&mut self.step, Step::None) else {
-            return Err(ScramFault::Malformed("a message that is not due"));
+            return Err(ScramFault::Malformed("unexpected message"));
         };
         let first = ServerFirst::parse(data, &nonce)?;
         let (least, most) = (ITERATIONS_MIN, self.iterations_max);
@@ -162,7 +162,7 @@ impl Authenticator for Scram {
         let mut random = [0; NONCE_BYTES];
         SystemRandom::new()
             .fill(&mut random)
-            .map_err(|_| Error::Authentication("the system gives no random bytes".into()))?;
+            .map_err(|_| Error::Authentication("the system provides no random bytes".into()))?;
         Ok(Some(self.begin_with(Base64::encode_string(&random))))
     }
 

@@ -41,14 +41,14 @@ impl fmt::Display for ScramFault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Credentials(why) => f.write_str(why),
-            Self::Malformed(what) => write!(f, "the server sent what is not SCRAM: {what}"),
-            Self::Nonce => f.write_str("the server did not go on with the client's nonce"),
+            Self::Malformed(what) => write!(f, "the server sent an invalid SCRAM message: {what}"),
+            Self::Nonce => f.write_str("the server did not extend the client's nonce"),
             Self::Iterations { least, most } => {
                 write!(f, "the server asks for a number of iterations that is not from {least} to {most}")
             }
             Self::Refused(why) => write!(f, "the server refuses: {why}"),
             Self::ServerSignature => f.write_str(
-                "the server has not proved that it knows the password; check the address, and that nobody pretends to be the server",
+                "the server has not proved that it knows the password: check the address, and that nobody impersonates the server",
             ),
         }
     }

@@ -84,10 +84,10 @@ fn told(alert: AlertDescription) -> TlsFailure {
         AlertDescription::CertificateRevoked => refused("it has been revoked: get a new one"),
         AlertDescription::CertificateExpired => refused("it has expired, or is not valid yet: get a new one"),
         AlertDescription::UnknownCA => {
-            refused("it was issued by an authority that the server does not know: have one of the server's issue one")
+            refused("the server does not trust the authority that issued it: have one of the server's issue one")
         }
         AlertDescription::UnsupportedCertificate => {
-            refused("it is of a kind that is not for clients: have one issued with clientAuth")
+            refused("it is not a client certificate: have one issued with clientAuth")
         }
         AlertDescription::BadCertificate | AlertDescription::CertificateUnknown | AlertDescription::AccessDenied => {
             refused(&format!("{alert:?}: its log says more"))

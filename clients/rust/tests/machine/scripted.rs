@@ -214,7 +214,7 @@ fn a_refusal_tells_reason_text_and_other_server() {
     assert!(error.is_permanent());
     assert_eq!(
         error.to_string(),
-        "the server names another one: connect there (Server moved (0x9D): no, use elsewhere) [redirected]"
+        "the server redirects to another server: connect there (Server moved (0x9D): no, use elsewhere) [redirected]"
     );
 }
 

@@ -27,7 +27,7 @@ const node: Platform = {
       throw new MqttError("invalid_options", `tls is for mqtts and wss, and the address begins with ${protocol}//`);
     }
     if (!protocol.startsWith("ws") && !/^\/?$/.test(pathname + search + hash)) {
-      throw new MqttError("invalid_options", "a path is for ws and wss");
+      throw new MqttError("invalid_options", "only ws:// and wss:// addresses have a path");
     }
   },
   defer: (callback) => {

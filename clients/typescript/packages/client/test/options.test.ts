@@ -116,7 +116,7 @@ describe("addresses", () => {
 
   test("a path is for WebSocket alone, or for a transport of the program's own", () => {
     for (const address of ["mqtt://h/mqtt", "MQTTS://h/mqtt", "mqtt://h:1883?a=b", "mqtt://h#a"]) {
-      assert.throws(() => createClient(address), { code: "invalid_options", detail: "a path is for ws and wss" }, address);
+      assert.throws(() => createClient(address), { code: "invalid_options", detail: "only ws:// and wss:// addresses have a path" }, address);
       const { transport } = new FakeBroker();
       void createClient(address, { transport, clock: new FakeClock() }).close();
     }

@@ -109,7 +109,7 @@ test("without its words, an error is what it was in this case, and its code", ()
     console.log(new MqttError("closed").message);`;
   const run = spawnSync(process.execPath, ["--input-type=module", "-e", script], { cwd, encoding: "utf8" });
   assert.equal(run.stderr, "");
-  const lines = ["a/b, reason 0x87 [subscribe_refused]", "[closed]", "the client has been closed: make a new one [closed]", ""];
+  const lines = ["a/b, reason 0x87 [subscribe_refused]", "[closed]", "the client has been closed: create a new one [closed]", ""];
   assert.deepEqual(run.stdout.split("\n"), lines);
 });
 
@@ -123,7 +123,7 @@ test("CommonJS gets the same", () => {
   assert.ok(FileStore.prototype instanceof Store);
   assert.equal(typeof connect, "function");
   assert.equal(scram({ userName: "ann", password: "pencil" }).method, "SCRAM-SHA-256");
-  assert.equal(new MqttError("closed", "x").message, "the client has been closed: make a new one (x) [closed]");
+  assert.equal(new MqttError("closed", "x").message, "the client has been closed: create a new one (x) [closed]");
   assert.equal(msgpack().contentType, "application/msgpack");
 });
 

@@ -29,5 +29,5 @@ export class ScramError extends Error {
 }
 
 export function malformed(what: string): ScramError {
-  return new ScramError("scram_malformed", `the server sent what is not SCRAM: ${what}`);
+  return new ScramError("scram_malformed", `the server sent an invalid SCRAM message: ${what}`);
 }

@@ -60,7 +60,7 @@ export function scramWith(options: ScramOptions, newNonce: () => string): Authen
 
     async step(data) {
       const current = exchange;
-      if (current === undefined || current.isProved) throw malformed("a message that is not due");
+      if (current === undefined || current.isProved) throw malformed("unexpected message");
       current.isProved = true;
       const { text, nonce, salt, iterations } = readServerFirst(data, current.nonce);
       if (iterations < ITERATIONS_MIN || iterations > maxIterations) {
@@ -88,7 +88,7 @@ export function scramWith(options: ScramOptions, newNonce: () => string): Authen
       if (expected === undefined || data === undefined || data.length === 0 || !areSame(expected, readServerFinal(data))) {
         throw new ScramError(
           "scram_server_signature",
-          "the server has not proved that it knows the password; check the address, and that nobody pretends to be the server",
+          "the server has not proved that it knows the password: check the address, and that nobody impersonates the server",
         );
       }
     },

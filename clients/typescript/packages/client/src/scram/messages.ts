@@ -25,7 +25,7 @@ export function readServerFirst(data: Uint8Array | undefined, clientNonce: strin
   if (fromBase64(salt).length === 0) throw malformed("the salt is empty");
   if (!/^(0|[1-9]\d*)$/.test(iterations)) throw malformed("the iterations are not a number");
   if (!nonce.startsWith(clientNonce) || nonce === clientNonce) {
-    throw new ScramError("scram_nonce", "the server did not go on with the client's nonce");
+    throw new ScramError("scram_nonce", "the server did not extend the client's nonce");
   }
   return { text, nonce, salt, iterations: Number(iterations) };
 }
