@@ -91,7 +91,7 @@ function checkProbe(output, names = ["@tautwire/mqtt-packet", "@tautwire/mqtt-pa
   assert.deepEqual(JSON.parse(output.trim().split("\n").at(-1)), { names, said: "probe hello" });
 }
 
-const CHECK = () => /node -p "(.*)"/.exec(recipe("Whether it works", "sh"))[1];
+const CHECK = () => /node -p "(.*)"/.exec(recipe("Verify the installation", "sh"))[1];
 
 test("npm", DEADLINE, async () => {
   const cwd = project("npm", JSON.parse(recipe("npm", "json")));
