@@ -86,7 +86,7 @@ test("a payload that no packet can hold is too large, and takes no memory", asyn
   for (const qos of [0, 1] as const) {
     const error = await failure(client.publish("t", payload, { qos }));
     assert.equal(error.code, "packet_too_large");
-    assert.match(error.message, /268435461 bytes, the most is 268435460/);
+    assert.match(error.message, /268435461 bytes, the maximum is 268435460/);
   }
   assert.throws(() => client.send("t", payload), { code: "packet_too_large" });
   await client.close();

@@ -9,7 +9,7 @@ import {
   type RequestOptions,
   type ServerAddress,
 } from "@tautwire/client";
-import { meant } from "#esm/meant.js";
+import { suggest } from "#esm/suggest.js";
 import { connect, createClient } from "./support/clients.js";
 import { FakeBroker } from "./support/fake-broker.js";
 import { FakeClock } from "./support/fake-clock.js";
@@ -17,17 +17,17 @@ import { event, failure, settled } from "./support/waiting.js";
 
 describe("options that do not exist", () => {
   for (const [given, says] of [
-    [{ username: "u" }, "there is no option username: do you mean userName?"],
-    [{ keepalive: 30 }, "there is no option keepalive: do you mean keepAliveS?"],
-    [{ sesionExpiryS: 30 }, "there is no option sesionExpiryS: do you mean sessionExpiryS?"],
-    [{ clean: true }, "there is no option clean: do you mean cleanStart?"],
-    [{ rejectUnauthorized: false }, "there is no option rejectUnauthorized: do you mean tls.rejectUnauthorized?"],
+    [{ username: "u" }, "there is no option username: did you mean userName?"],
+    [{ keepalive: 30 }, "there is no option keepalive: did you mean keepAliveS?"],
+    [{ sesionExpiryS: 30 }, "there is no option sesionExpiryS: did you mean sessionExpiryS?"],
+    [{ clean: true }, "there is no option clean: did you mean cleanStart?"],
+    [{ rejectUnauthorized: false }, "there is no option rejectUnauthorized: did you mean tls.rejectUnauthorized?"],
     [{ quantum: 1 }, "there is no option quantum"],
-    [{ reconnect: { maxDelay: 1 } }, "there is no option maxDelay: do you mean maxDelayMs?"],
-    [{ queue: { maxMessage: 1 } }, "there is no option maxMessage: do you mean maxMessages?"],
+    [{ reconnect: { maxDelay: 1 } }, "there is no option maxDelay: did you mean maxDelayMs?"],
+    [{ queue: { maxMessage: 1 } }, "there is no option maxMessage: did you mean maxMessages?"],
     [{ qos: 1 }, "there is no option qos"],
-    [{ tls: { rejectUnauthorised: false } }, "there is no option rejectUnauthorised: do you mean rejectUnauthorized?"],
-    [{ will: { topic: "t", payload: "x", retian: true } }, "there is no option retian: do you mean retain?"],
+    [{ tls: { rejectUnauthorised: false } }, "there is no option rejectUnauthorised: did you mean rejectUnauthorized?"],
+    [{ will: { topic: "t", payload: "x", retian: true } }, "there is no option retian: did you mean retain?"],
   ] as const) {
     test(says, async () => {
       const error = await failure(connect("mqtt://x", given as object));
@@ -39,8 +39,8 @@ describe("options that do not exist", () => {
     const broker = new FakeBroker();
     const client = createClient("mqtt://x", { transport: broker.transport });
     for (const [given, says] of [
-      [{ qos: 1, retained: true }, "there is no option retained: do you mean retain?"],
-      [{ contentType: "text/plain" }, "there is no option contentType: do you mean properties.contentType?"],
+      [{ qos: 1, retained: true }, "there is no option retained: did you mean retain?"],
+      [{ contentType: "text/plain" }, "there is no option contentType: did you mean properties.contentType?"],
     ] as const) {
       const error = await failure(client.publish("t", "x", given as object));
       assert.deepEqual([error.code, error.detail], ["invalid_options", says]);
@@ -48,7 +48,7 @@ describe("options that do not exist", () => {
     assert.equal(client.counters.mistakes, 2);
     const waits = client.publish("t", "x", { retained: undefined } as PublishOptions);
     const error = await failure(request(client, "t", "x", { timeout: 5 } as RequestOptions));
-    assert.deepEqual([error.code, error.detail], ["invalid_options", "there is no option timeout: do you mean timeoutMs?"]);
+    assert.deepEqual([error.code, error.detail], ["invalid_options", "there is no option timeout: did you mean timeoutMs?"]);
     await client.close({ drainMs: 0 });
     assert.equal((await failure(waits)).code, "closed");
   });
@@ -60,9 +60,9 @@ describe("options that do not exist", () => {
   });
 
   test("what MQTT.js calls an option of clients is no hint where there is none of the kind", () => {
-    assert.equal(meant("clean", ["qos", "ack"]), "");
-    assert.equal(meant("nl", ["qos", "noLocal"]), "noLocal");
-    assert.equal(meant("constructor", ["qos"]), "");
+    assert.equal(suggest("clean", ["qos", "ack"]), "");
+    assert.equal(suggest("nl", ["qos", "noLocal"]), "noLocal");
+    assert.equal(suggest("constructor", ["qos"]), "");
   });
 });
 
@@ -108,7 +108,7 @@ describe("addresses", () => {
 
   test("one that is not encrypted is refused beside settings of TLS", () => {
     for (const [address, scheme] of [["mqtt://h", "mqtt"], ["ws://h", "ws"]] as const) {
-      const detail = `tls is for mqtts and wss, and the address begins with ${scheme}://`;
+      const detail = `tls needs an mqtts:// or wss:// address, and the address begins with ${scheme}://`;
       assert.throws(() => createClient(address, { tls: { servername: "h" } }), { code: "invalid_options", detail });
     }
     void createClient("mqtt://h", { tls: { ca: undefined }, clock: new FakeClock() }).close();
@@ -116,7 +116,7 @@ describe("addresses", () => {
 
   test("a path is for WebSocket alone, or for a transport of the program's own", () => {
     for (const address of ["mqtt://h/mqtt", "MQTTS://h/mqtt", "mqtt://h:1883?a=b", "mqtt://h#a"]) {
-      assert.throws(() => createClient(address), { code: "invalid_options", detail: "a path is for ws and wss" }, address);
+      assert.throws(() => createClient(address), { code: "invalid_options", detail: "only ws:// and wss:// addresses have a path" }, address);
       const { transport } = new FakeBroker();
       void createClient(address, { transport, clock: new FakeClock() }).close();
     }

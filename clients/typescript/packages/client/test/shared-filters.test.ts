@@ -164,10 +164,10 @@ describe("one subscription to several filters", () => {
     for (const wrong of [[], ["a", "b/#/c"], [""], undefined, 7, { a: { qos: 1 } }, [["a"]]]) {
       assert.throws(() => client.subscribe(wrong as never), { code: "invalid_argument" }, JSON.stringify(wrong));
     }
-    assert.throws(() => client.subscribe("t", { qos: 3 as 2 }), { code: "invalid_argument", detail: "QoS 3: it is 0, 1 or 2" });
+    assert.throws(() => client.subscribe("t", { qos: 3 as 2 }), { code: "invalid_argument", detail: "QoS 3: must be 0, 1 or 2" });
     assert.throws(() => client.subscribe("$share/g/t", { noLocal: true }), { code: "invalid_argument" });
     assert.throws(() => client.subscribe("t", { retainHandling: 3 as 2 }), { code: "invalid_argument" });
-    assert.throws(() => client.subscribe("t", { QoS: 1 } as object), { code: "invalid_options", detail: /do you mean qos\?/ });
+    assert.throws(() => client.subscribe("t", { QoS: 1 } as object), { code: "invalid_options", detail: /did you mean qos\?/ });
     await link.fence();
     await client.close();
   });

@@ -257,7 +257,7 @@ test("a store of another client identifier is refused, and one that is in use", 
   const store = new MemoryStore();
   store.record({ kind: "began", clientId: "other" });
   const broker = new FakeBroker();
-  assert.throws(() => start(broker, { store }), { code: "invalid_options", detail: "clientId: the store has the session of other" });
+  assert.throws(() => start(broker, { store }), { code: "invalid_options", detail: "clientId: the store belongs to client other" });
   await settled();
   const client = start(broker, { store, clientId: undefined });
   assert.equal(client.clientId, "other");
