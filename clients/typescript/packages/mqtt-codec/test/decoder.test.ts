@@ -158,11 +158,11 @@ test("topics that repeat are one string, and the cache rests where they do not",
   const bytes = Buffer.from("0123456789abcdef".repeat(8));
   const cache = new TextCache(TOPICS);
   cache.find(bytes, 0, 16);
-  cache.keep("0123456789abcdef", bytes, 0, 16);
+  cache.add("0123456789abcdef", bytes, 0, 16);
   assert.equal(cache.find(bytes, 16, 32), "0123456789abcdef");
   for (let at = 0; at < 600; at++) {
     const topic = Buffer.from(`never/${at}/again`);
-    if (cache.find(topic, 0, topic.length) === undefined) cache.keep(topic.toString(), topic, 0, topic.length);
+    if (cache.find(topic, 0, topic.length) === undefined) cache.add(topic.toString(), topic, 0, topic.length);
   }
   assert.equal(cache.find(bytes, 0, 16), undefined, "it rests");
 });
@@ -173,7 +173,7 @@ test("a text is found by all of its bytes, whatever was kept in its place before
     for (let length = 1; length <= 64; length++) {
       const bytes = Uint8Array.from({ length }, (_, at) => 1 + ((at * 37 + round * 11 + length) % 127));
       const text = Buffer.from(bytes).toString();
-      if (cache.find(bytes, 0, length) === undefined) cache.keep(text, bytes, 0, length);
+      if (cache.find(bytes, 0, length) === undefined) cache.add(text, bytes, 0, length);
       assert.equal(cache.find(bytes, 0, length), text);
       for (let at = 0; at < length; at++) {
         for (const bit of [0x01, 0x40, 0x80]) {

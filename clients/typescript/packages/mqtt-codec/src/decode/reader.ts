@@ -188,7 +188,7 @@ export function text(): string {
 
 function newText(from: number, to: number): string {
   const made = textIn(from, to);
-  s.caches.texts.keep(made, s.bytes, from, to);
+  s.caches.texts.add(made, s.bytes, from, to);
   return made;
 }
 
