@@ -15,7 +15,7 @@ import { FakeBroker } from "./support/fake-broker.js";
 import { FakeClock } from "./support/fake-clock.js";
 import { event, failure, settled } from "./support/waiting.js";
 
-describe("options that do not exist", () => {
+describe("unknown options", () => {
   for (const [given, says] of [
     [{ username: "u" }, "there is no option username: did you mean userName?"],
     [{ keepalive: 30 }, "there is no option keepalive: did you mean keepAliveS?"],
@@ -35,7 +35,7 @@ describe("options that do not exist", () => {
     });
   }
 
-  test("of a message and of a request, too: they reject", async () => {
+  test("of publish and request reject", async () => {
     const broker = new FakeBroker();
     const client = createClient("mqtt://x", { transport: broker.transport });
     for (const [given, says] of [
@@ -53,20 +53,20 @@ describe("options that do not exist", () => {
     assert.equal((await failure(waits)).code, "closed");
   });
 
-  test("one that is undefined is not there", async () => {
+  test("an undefined one is ignored", async () => {
     const broker = new FakeBroker();
     const client = createClient("mqtt://x", { transport: broker.transport, username: undefined } as ClientOptions);
     await client.close();
   });
 
-  test("what MQTT.js calls an option of clients is no hint where there is none of the kind", () => {
+  test("an MQTT.js name is suggested only where that option exists", () => {
     assert.equal(suggest("clean", ["qos", "ack"]), "");
     assert.equal(suggest("nl", ["qos", "noLocal"]), "noLocal");
     assert.equal(suggest("constructor", ["qos"]), "");
   });
 });
 
-test("what is shown of a client has no secrets", async () => {
+test("inspecting a client shows no secrets", async () => {
   const broker = new FakeBroker();
   const client = createClient("ws://x/mqtt?token=hunter2", {
     clientId: "c-7",
@@ -84,7 +84,7 @@ test("what is shown of a client has no secrets", async () => {
 });
 
 describe("addresses", () => {
-  test("one without a scheme is refused with a hint, and a password is never shown", () => {
+  test("one without a scheme is refused with a hint that never shows a password", () => {
     const detail = (address: string): string => {
       try {
         createClient(address);
@@ -106,7 +106,7 @@ describe("addresses", () => {
     assert.throws(() => createClient([]), { code: "invalid_options" });
   });
 
-  test("one that is not encrypted is refused beside settings of TLS", () => {
+  test("one without TLS is refused together with TLS options", () => {
     for (const [address, scheme] of [["mqtt://h", "mqtt"], ["ws://h", "ws"]] as const) {
       const detail = `tls needs an mqtts:// or wss:// address, and the address begins with ${scheme}://`;
       assert.throws(() => createClient(address, { tls: { servername: "h" } }), { code: "invalid_options", detail });
@@ -114,7 +114,7 @@ describe("addresses", () => {
     void createClient("mqtt://h", { tls: { ca: undefined }, clock: new FakeClock() }).close();
   });
 
-  test("a path is for WebSocket alone, or for a transport of the program's own", () => {
+  test("only WebSocket and custom transports allow a path", () => {
     for (const address of ["mqtt://h/mqtt", "MQTTS://h/mqtt", "mqtt://h:1883?a=b", "mqtt://h#a"]) {
       assert.throws(() => createClient(address), { code: "invalid_options", detail: "only ws:// and wss:// addresses have a path" }, address);
       const { transport } = new FakeBroker();
@@ -123,7 +123,7 @@ describe("addresses", () => {
     void createClient("mqtt://h/", { clock: new FakeClock() }).close();
   });
 
-  test("a WebSocket without a path has that of brokers", async () => {
+  test("a WebSocket address without a path gets /mqtt", async () => {
     for (const [address, expected] of [
       ["ws://h", "ws://h/mqtt"],
       ["wss://h:8084", "wss://h:8084/mqtt"],
@@ -145,7 +145,7 @@ describe("addresses", () => {
     }
   });
 
-  /** A server that is there only under these names, and what it was asked by. */
+  /** A transport with a server only under these names. It records the names that were tried. */
   function servers(names: readonly string[], options: ClientOptions = {}) {
     const broker = new FakeBroker();
     const clock = new FakeClock();
@@ -161,7 +161,7 @@ describe("addresses", () => {
     return { broker, clock, asked, there, all, transport };
   }
 
-  test("several are tried in turn, without a pause within a round, and first the one that had accepted the client", async () => {
+  test("several are tried in turn, without a pause within a round, starting with the last successful one", async () => {
     const { broker, clock, asked, there, all } = servers(["b"]);
     const client = all(["mqtt://a", "mqtt://b", "mqtt://c"]);
     const delays: number[] = [];
@@ -183,8 +183,8 @@ describe("addresses", () => {
     await client.close();
   });
 
-  test("a name that nobody knows is told apart from a port where nobody listens", async () => {
-    // No name service is asked about a name of such a length.
+  test("an unknown name and a closed port have different codes", async () => {
+    // A name of this length fails without a query to the name service.
     const name = `${"x".repeat(64)}.invalid`;
     for (const scheme of ["mqtt", "mqtts", "ws", "wss"]) {
       assert.equal((await failure(connect(`${scheme}://${name}`))).code, "name_not_found");
@@ -194,7 +194,7 @@ describe("addresses", () => {
     }
   });
 
-  test("connect() tries each once, and tells of the last failure", async () => {
+  test("connect() tries each once, and reports the last failure", async () => {
     const { asked, transport } = servers([]);
     const error = await failure(connect(["mqtt://a", "mqtt://b"], { transport }));
     assert.equal(error.code, "unreachable");
@@ -202,7 +202,7 @@ describe("addresses", () => {
     assert.deepEqual(asked, ["a", "b"]);
   });
 
-  test("a function gives the address anew for each attempt; if it fails, the client tries again", async () => {
+  test("a function returns the address for each attempt; if it fails, the client retries", async () => {
     const { broker, clock, asked, all } = servers(["s3"]);
     let count = 0;
     const client = all(() => {
@@ -220,7 +220,7 @@ describe("addresses", () => {
     await client.close();
   });
 
-  test("credentials that cannot be had are asked for again", async () => {
+  test("the client retries if the credentials function fails", async () => {
     let count = 0;
     const { broker, clock, all } = servers(["a"], {
       credentials: () => {
@@ -268,7 +268,7 @@ describe("giving up", () => {
     });
   }
 
-  test("what a will may not be does not end a client by DISCONNECT, where it speaks of a message", async () => {
+  test("reason codes of a refused will are permanent in CONNACK, but not in DISCONNECT", async () => {
     const broker = new FakeBroker();
     const client = createClient("mqtt://x", { transport: broker.transport, clock: new FakeClock() });
     const link = await broker.accept();

@@ -5,7 +5,7 @@ import { ClientDecoder, encodeClientInto } from "@tautwire/mqtt-codec/client";
 import { bytesOf, isNotWritten, packetOf, readVectors, VERSIONS, type Vector } from "./vectors.js";
 
 const vectors = readVectors();
-/** By packet type number: what clients alone send, and what servers alone send. */
+/** By packet type number: packets that only clients send, and packets that only servers send. */
 const CLIENTS_ALONE = [1, 8, 10, 12];
 const SERVERS_ALONE = ["connack", "suback", "unsuback", "pingresp"];
 

@@ -208,7 +208,7 @@ test("a text that has been seen elsewhere is not taken for a topic filter", () =
   assert.equal((decoder.read() as Connect).clientId, "a#");
   decoder.push(subscribe("a#"));
   assert.throws(() => decoder.read(), { code: "topic_filter_wildcard", offset: 8 });
-  // Nor is a topic filter taken for a topic.
+  // A cached topic filter is not a valid topic either.
   decoder.reset();
   decoder.push(Buffer.of(0x30, 6, 0, 3, 0x61, 0x2f, 0x2b, 0));
   assert.throws(() => decoder.read(), { code: "topic_wildcard", offset: 6 });

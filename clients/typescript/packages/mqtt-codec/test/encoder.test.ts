@@ -167,7 +167,7 @@ test("what the standard does not allow is not encoded, and the error says where 
     assert.throws(() => encodedLength(packet as PacketInit, version), expected);
     assert.throws(() => encodeInto(packet as PacketInit, new Uint8Array(200_000), 0, version), expected);
   }
-  // An error leaves nothing behind for the next packet.
+  // An error does not affect the next packet.
   assert.deepEqual(encode({ type: "puback", packetId: 1 }), Uint8Array.of(0x40, 2, 0, 1));
 });
 

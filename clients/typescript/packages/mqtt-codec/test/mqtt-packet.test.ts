@@ -1,5 +1,5 @@
-// Compares the `mqtt-packet` interface with `mqtt-packet` itself on all vectors that both accept, and in what is neither right nor
-// wrong by the standard.
+// Compares the `mqtt-packet` interface with `mqtt-packet` itself on all vectors that both accept, and in behaviour that the
+// standard does not define.
 
 import assert from "node:assert/strict";
 import { test } from "node:test";
@@ -13,7 +13,7 @@ type Loose = Packet & Record<string, unknown>;
 const theirParser = original.parser as unknown as typeof ours.parser;
 const theirGenerate = original.generate as unknown as typeof ours.generate;
 
-/** The packets that come out of the bytes; null if there is an error. */
+/** Parses the bytes to packets; null if there is an error. */
 function parsed(parser: ReturnType<typeof ours.parser>, bytes: Uint8Array): Loose[] | null {
   const packets: Loose[] = [];
   const errors: unknown[] = [];
@@ -27,7 +27,7 @@ function first(parser: ReturnType<typeof ours.parser>, bytes: Uint8Array): Loose
   return parsed(parser, bytes)?.[0] ?? null;
 }
 
-/** A packet that a type checker has not seen. */
+/** A packet without type checks. */
 function generate(packet: object, options?: Options): Buffer {
   return ours.generate(packet as Packet, options);
 }
@@ -69,7 +69,7 @@ test("packets that are parsed are generated again", () => {
       continue;
     }
     const bytes = ours.generate(packet, { protocolVersion: version });
-    // With names as keys the order of user properties over several names is lost.
+    // With names as keys, the order of user properties across names is lost.
     if (JSON.stringify(packet).includes("userProperties")) {
       assert.deepEqual(first(ours.parser({ protocolVersion: version }), bytes), packet, vector.id);
     } else {
@@ -104,7 +104,7 @@ test("a 5.0 client reads the refusal of a server that speaks 3.1.1 alone", () =>
     assert.deepEqual(packet, first(theirParser({ protocolVersion: 5 }), bytes));
     assert.equal(packet?.reasonCode, code);
   }
-  // Not so a success: the two sides would speak different versions. Nor flags that say what cannot be.
+  // A success is not accepted, because the two sides would use different versions. Nor are invalid flags.
   for (const [flags, code] of [[0, 0], [1, 0], [1, 5], [2, 5]] as const) {
     assert.equal(first(ours.parser({ protocolVersion: 5 }), Buffer.of(0x20, 2, flags, code)), null);
   }
@@ -122,7 +122,7 @@ test("a bridge says so in its CONNECT and subscribes as one", () => {
     assert.deepEqual(parsed(ours.parser(), both), expected);
   }
   assert.throws(() => generate({ cmd: "connect", clientId: "b", protocolVersion: 5, bridgeMode: true }), { code: "not_in_version" });
-  // A bridge's bit on another version, and one that is cut off.
+  // The bridge bit on another version, and on a truncated one.
   assert.equal(first(ours.parser(), Buffer.of(0x10, 13, 0, 4, 0x4d, 0x51, 0x54, 0x54, 0x85, 2, 0, 0, 0, 0, 0)), null);
   assert.equal(first(ours.parser(), Buffer.of(0x10, 6, 0, 4, 0x4d, 0x51, 0x54, 0x54)), null);
 });

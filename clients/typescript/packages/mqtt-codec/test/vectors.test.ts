@@ -81,7 +81,7 @@ test("every valid vector can be cut after each byte", () => {
     if (vector.result !== "valid") continue;
     const bytes = bytesOf(vector);
     const packet = packetOf(vector);
-    // Long ones at their ends and now and then in between.
+    // Long ones only near their ends and at some places in between.
     const step = bytes.length > 2000 ? 997 : 1;
     const decoder = decoderFor(vector);
     for (let cut = 1; cut < bytes.length; cut += bytes.length - cut < 20 || cut < 20 ? 1 : step) {
@@ -89,7 +89,7 @@ test("every valid vector can be cut after each byte", () => {
       const first = bytes.slice(0, cut);
       decoder.push(first);
       assert.equal(decoder.read(), null, `${vector.id} cut at ${cut}`);
-      // The decoder must not look at a chunk again once it has asked for more.
+      // The decoder must not read a chunk again after it has requested more.
       first.fill(0xee);
       decoder.push(bytes.subarray(cut));
       assert.deepStrictEqual(decoder.read(), packet, `${vector.id} cut at ${cut}`);

@@ -1,4 +1,4 @@
-// What is given to the package: options, inputs, targets, and what extensions answer.
+// Invalid options, inputs, targets, and results of extensions.
 /* global structuredClone */
 import assert from "node:assert/strict";
 import { test } from "node:test";

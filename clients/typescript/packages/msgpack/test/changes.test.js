@@ -1,15 +1,15 @@
-// What is written may change while it is written: by `toJSON`, getters, proxies and extensions. The bytes stay right.
+// Values that `toJSON`, getters, proxies and extensions modify while they are encoded. The output must stay valid.
 /* global structuredClone */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { Decoder, Encoder } from "@tautwire/msgpack";
 
-/** Enough for a shape to be learned and compiled. */
+/** Enough objects for a shape to be learned and compiled. */
 const LEARNED = 50;
 const modes = [{ generate: true }, { generate: false }, { learnShapes: false }];
 const decoder = new Decoder({ learnShapes: false });
 
-/** An item that does something when its turn comes, and is written as "now". */
+/** An item that runs a function when it is encoded, and is encoded as "now". */
 const when = (change) => ({
   toJSON() {
     change();
@@ -20,7 +20,7 @@ const when = (change) => ({
 for (const mode of modes) {
   const label = JSON.stringify(mode);
 
-  /** Writes what `make` gives, anew each time, in both ways. */
+  /** Encodes a new result of `make` each time, in both ways. */
   const gives = (make, expected) => {
     const encoder = new Encoder(mode);
     for (let i = 0; i < LEARNED; i++) {

@@ -64,7 +64,7 @@ test("each length has its limit", () => {
     assert.throws(() => decoder.decode(encode({ key: "too long" })), { code: "limit_length" });
     assert.throws(() => decoder.decode(encode({ long_key: 1 })), { code: "limit_length" });
   }
-  // The announced length is refused, there or not.
+  // The announced length is refused, whether or not the bytes follow.
   assert.throws(() => decode(bytes("dbffffffff"), { maxStringBytes: 1000 }), { code: "limit_length" });
 });
 
@@ -113,7 +113,7 @@ test("ill-formed UTF-8 of every length reads as the standard says", () => {
     for (const unit of Object.values(letters)) {
       for (const times of [0, 1, 3, 8, 15, 20, 40, 90, 300, 700]) {
         for (const text of [bytes(`(${unit}*${times})${bad}`), bytes(`${bad}(${unit}*${times})`), bytes(`(${unit}*${times})${bad}(${unit}*${times})`)]) {
-          // As the last thing in its memory, and before something that would continue a letter.
+          // At the end of its memory, and before bytes that would continue the character.
           for (const after of ["", "80"]) {
             const message = Uint8Array.of(0xda, text.length >> 8, text.length, ...text, ...bytes(after));
             const input = message.subarray(0, 3 + text.length);

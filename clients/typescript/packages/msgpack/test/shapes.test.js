@@ -3,7 +3,7 @@ import { test } from "node:test";
 import { Decoder, Encoder } from "@tautwire/msgpack";
 import { hex } from "./notation.js";
 
-/** Enough for a shape to be learned and compiled. */
+/** Enough objects for a shape to be learned and compiled. */
 const LEARNED = 50;
 const modes = [{ generate: true }, { generate: false }];
 const plainEncoder = new Encoder({ learnShapes: false });
@@ -149,14 +149,14 @@ for (const mode of modes) {
     let state = 1;
     const next = () => (state = (Math.imul(state, 1664525) + 1013904223) >>> 0);
     for (let i = 0; i < 9000; i++) agree(encoder, decoder, { [`k${next()}`]: i, [`m${next() % 50}`]: 1, same: "s" });
-    // Learning comes back when names repeat.
+    // Learning resumes when names repeat.
     for (let i = 0; i < 3000; i++) agree(encoder, decoder, { steady: i, shape: "s" });
   });
 
   test(`empty and short maps are right while learning pauses ${label}`, () => {
     const encoder = new Encoder(mode);
     const decoder = new Decoder(mode);
-    // More names than are looked at before objects that repeat none of them are judged.
+    // More names than are collected before the evaluation of objects that repeat none.
     for (let i = 0; i < 2600; i++) agree(encoder, decoder, { [`only${i}`]: i });
     const wide = Object.fromEntries(Array.from({ length: 20 }, (_, i) => [`field${i}`, { value: i }]));
     for (let i = 0; i < LEARNED; i++) for (const v of [{}, [{}], { a: {} }, wide]) agree(encoder, decoder, v);
@@ -173,7 +173,7 @@ for (const mode of modes) {
   });
 }
 
-/** Calls `run` with a function that says how many functions were compiled since its last call. */
+/** Calls `run` with a function that returns the number of functions compiled since its last call. */
 function counting(run) {
   const original = globalThis.Function;
   let made = 0;
@@ -211,7 +211,7 @@ test("a shape in steady use outlasts names that do not repeat, and is compiled o
     const decoder = new Decoder({ generate: true });
     let fresh = 0;
     for (let round = 0; round < 2; round++) {
-      // More than a pause of learning.
+      // Longer than a pause of learning.
       for (let i = 0; i < 5000; i++) agree(encoder, decoder, { a: i, b: "text" });
       assert.equal(compiled(), round === 0 ? 2 : 0, `round ${round}`);
       for (let i = 0; i < 2000; i++) agree(encoder, decoder, { [`k${fresh++}`]: i, [`l${fresh++}`]: i });

@@ -101,7 +101,7 @@ test("a long value in single bytes takes time in proportion", () => {
     stream.push(Uint8Array.of(byte));
     for (const value of stream) got = value;
   }
-  // A decoder that began anew with every byte would look at 10^9 bytes: minutes.
+  // A decoder that started again with every byte would read 10^9 bytes, which takes minutes.
   assert.equal(got.length, 20000);
 });
 

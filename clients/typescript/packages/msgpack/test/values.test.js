@@ -7,7 +7,7 @@ import { bytes, hex } from "./notation.js";
 
 const learned = { encoder: new Encoder(), decoder: new Decoder() };
 
-/** What instances that know the shapes by now give, and the functions as well. */
+/** The results of instances that have learned the shapes, and of the functions. */
 function encode(v) {
   const bytes = learned.encoder.encode(v);
   assert.equal(hex(once.encode(v)), hex(bytes));
@@ -79,7 +79,7 @@ test("every integer around a power of two survives", () => {
       for (const sign of [1, -1]) {
         const n = sign * (2 ** bits + delta);
         assert.ok(Object.is(roundTrip(n), n), String(n));
-        // With more behind it, it is read another way.
+        // With more bytes after it, another code path reads it.
         const among = [n, n, [n, n], { n }, "more text"];
         assert.deepEqual(roundTrip(among), among);
       }
@@ -172,7 +172,7 @@ test("an object of many properties is written as one of few", () => {
     assert.deepEqual(decode(whole), many);
     assert.equal(hex(encode({ ...many, gone: undefined, method() {}, sign: Symbol("s") })), hex(whole));
     assert.equal(hex(encode({ ...many, toJSON: () => [n] })), hex(encode([n])));
-    // An extension's class is asked about neither.
+    // The class of an extension is not checked either.
     const extensions = [{ type: 1, class: Object, encode: () => Uint8Array.of(1), decode: () => null }];
     assert.equal(hex(once.encode(many, { extensions })), hex(whole));
     let nested = many;
@@ -412,7 +412,7 @@ test("require gives the same package", () => {
 });
 
 test("short text outside of ASCII fits where exactly its bytes have room, and touches nothing after them", () => {
-  // Whole words would be written faster: the byte after the text is not the writer's.
+  // Writing whole words would be faster, but the byte after the text does not belong to the writer.
   for (const s of ["漢".repeat(11), "漢".repeat(31), "я".repeat(16), "😀".repeat(15), "漢", "\ud800".repeat(12)]) {
     const expected = encode(s);
     for (let spare = 0; spare < 6; spare++) {

@@ -8,7 +8,7 @@ const modes = [
   ["learned shapes without compiling", { generate: false }],
   ["no shapes", { learnShapes: false }],
 ];
-/** More than it takes to learn and compile. */
+/** More than enough to learn and compile. */
 const ROUNDS = 40;
 const strict = { strictUtf8: true, timestamps: "exact" };
 
@@ -48,7 +48,7 @@ for (const [name, mode] of modes) {
       for (let round = 0; round < (expected.length < 200 ? ROUNDS : 2); round++) {
         const written = encoder.encode(v);
         if (vector.encode) assert.equal(hex(written), expected, vector.id);
-        // What came as float32 leaves as float64.
+        // float32 input is encoded as float64.
         else if (!vector.id.startsWith("float32")) assert.ok(written.length <= expected.length / 2, vector.id);
         assert.deepEqual(decoder.decode(written), v, vector.id);
         const object = plain(v);
@@ -91,7 +91,7 @@ test("every true prefix of a valid vector is truncated", () => {
     const input = bytes(vector.hex);
     if (vector.result !== "valid" || input.length > 600) continue;
     for (let n = 0; n < input.length; n++) {
-      // The memory goes on behind the end: none of it may be read.
+      // The memory continues after the end, which must not be read.
       assert.throws(() => decoder.decode(input.subarray(0, n)), { code: "truncated" }, `${vector.id} cut at ${n}`);
     }
   }
