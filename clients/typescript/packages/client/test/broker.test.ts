@@ -18,7 +18,7 @@ const key = fixture("test-only-key.pem");
 
 const FAST = { minDelayMs: 10, maxDelayMs: 50 };
 
-/** Forwards connections to a port, from a server of any transport that `accept` handles. */
+/** Listens on a port that the kernel chooses, and returns it. */
 async function listen(server: Server): Promise<number> {
   await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
   return (server.address() as AddressInfo).port;
