@@ -1,4 +1,4 @@
-"""Options, errors, topics and codecs: what needs no broker."""
+"""Options, errors, topics and codecs, without a broker."""
 
 import datetime
 import json
@@ -184,7 +184,7 @@ class MessagePack(unittest.TestCase):
                         messagepack.decode(data(vector["hex"]))
                     self.assertEqual(caught.exception.code, vector["result"])
                     continue
-                # NaN differs from itself, and −0 equals 0: their texts tell.
+                # NaN differs from itself, and −0 equals 0, so compare their representations.
                 self.assertEqual(repr(messagepack.decode(data(vector["hex"]))), repr(value(vector["value"])))
                 if vector["encode"]:
                     self.assertEqual(messagepack.encode(value(vector["value"])), data(vector["hex"]))
