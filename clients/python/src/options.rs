@@ -152,7 +152,8 @@ impl Settings {
 
 impl WillSettings {
     fn will(&self) -> Result<Will, Error> {
-        let qos = QoS::from_u8(self.qos).ok_or_else(|| Error::Options("the QoS of the will must be 0, 1 or 2".into()))?;
+        let qos =
+            QoS::from_u8(self.qos).ok_or_else(|| Error::Options("the QoS of the will must be 0, 1 or 2".into()))?;
         let mut will = Will::new(&self.topic, self.payload.to_vec())?.qos(qos).retain(self.retain);
         if let Some(delay_s) = self.delay_s {
             will = will.property(Property::WillDelayInterval(delay_s))?;
