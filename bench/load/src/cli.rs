@@ -43,7 +43,7 @@ tautwire-bench validate FILE...    whether results are as bench/schema/result.js
 Exit code: 0 no threshold failed and every run was exact; 1 not so; 2 it could not be measured.
 ";
 
-/// Runs the command the arguments name.
+/// Runs the command of the arguments.
 pub(crate) fn run() -> Result<ExitCode> {
     let mut parser = lexopt::Parser::from_env();
     let command = match parser.next()? {
@@ -58,7 +58,7 @@ pub(crate) fn run() -> Result<ExitCode> {
         "compare" => run_compare(parser),
         "validate" => validate(parser),
         kind if KINDS.contains(&kind) => run_single(kind, parser),
-        // Not for people: the processes behind the raw figures.
+        // Internal: the processes for the raw figures.
         "echo" => serve_echo().map(|()| ExitCode::SUCCESS),
         "relay" => serve_relay().map(|()| ExitCode::SUCCESS),
         "nats-publisher" => {
@@ -122,7 +122,7 @@ fn chosen_definitions(prefixes: &[String]) -> Result<Vec<Definition>> {
     if let Some(unknown) = prefixes.iter().find(|prefix| !definitions.iter().any(|d| begins_with(&d.name, prefix))) {
         return Err(Failure::new(format!("no scenario begins with {unknown:?}; compare --list names them")));
     }
-    // A whole name means that scenario alone, even where longer names begin so.
+    // A complete name selects only that scenario, even if longer names start with it.
     let whole_names: Vec<String> = definitions.iter().map(|definition| definition.name.clone()).collect();
     definitions.retain(|definition| {
         (prefixes.is_empty() && definition.in_suite)
@@ -134,7 +134,7 @@ fn chosen_definitions(prefixes: &[String]) -> Result<Vec<Definition>> {
     Ok(definitions)
 }
 
-/// Whole words: `b1` does not mean `b10-fan-out`.
+/// Matches whole words: `b1` does not select `b10-fan-out`.
 fn begins_with(name: &str, prefix: &str) -> bool {
     name.strip_prefix(prefix).is_some_and(|rest| rest.is_empty() || rest.starts_with('-'))
 }
@@ -187,7 +187,7 @@ fn run_single(kind: &str, mut parser: lexopt::Parser) -> Result<ExitCode> {
     Ok(if measurement.is_exact() { ExitCode::SUCCESS } else { ExitCode::from(1) })
 }
 
-/// The broker runs in a folder of its own, so its program is named absolutely.
+/// The broker runs in a separate folder, so the path of its program must be absolute.
 fn programs_with(tautwire: OsString) -> Result<Programs> {
     let path = std::path::absolute(PathBuf::from(tautwire))?;
     Ok(Programs { tautwire: Some(path) })

@@ -16,25 +16,25 @@ use crate::measure::{Account, Measurement};
 use crate::mqtt::{PayloadForm, Publishes, QoS};
 use crate::system::{Memory, Meter};
 
-/// Messages that are published at a time, at the rate; the directory is looked at after each time.
+/// The number of messages that are published at a time, at the rate; the directory is checked after each time.
 const CHUNK: u64 = 500;
-/// How the broker's files are named that hold a state, and one that is not complete.
+/// The names of the broker's snapshot files, and of incomplete ones.
 const SNAPSHOT: &str = "snapshot-";
 const UNDER_WAY: &str = ".new";
 
-/// What other clients notice while the broker makes snapshots of its log: one client goes on replacing very many retained messages, so that
-/// one snapshot is due after the other.
+/// The effect of log snapshots on other clients: one client continuously replaces very many retained messages, so that
+/// snapshots are due continuously.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct Snapshots {
     pub messages: u64,
     pub payload_bytes: usize,
-    /// Unacknowledged publishes (QoS 1), at most.
+    /// The maximum number of unacknowledged publishes (QoS 1).
     pub window: usize,
-    /// Of the client that replaces them.
+    /// The rate of the client that replaces them.
     pub rate_per_s: u64,
     pub duration_ms: u64,
-    /// How long the other clients are watched before.
+    /// How long the other clients are measured before.
     pub calm_ms: u64,
 }
 
@@ -69,7 +69,7 @@ impl Snapshots {
         Ok(measurement)
     }
 
-    /// With low priority: the other clients are to wait for the broker, not for the client that publishes.
+    // With low priority, so that the other clients wait for the broker and not for the client that publishes.
     fn replace_at_low_priority(&self, context: &Context<'_>, form: &PayloadForm) -> Result<Measurement> {
         thread::scope(|scope| {
             let replacing = scope.spawn(|| {
@@ -113,12 +113,12 @@ impl Snapshots {
     }
 }
 
-/// The snapshots that there have been.
+/// The snapshots seen.
 #[derive(Debug, Default)]
 struct SnapshotLog {
     names: HashSet<OsString>,
     looks: u64,
-    /// Looks that found one which was being made.
+    /// The number of checks that found one in progress.
     under_way: u64,
 }
 
