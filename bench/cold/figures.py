@@ -1,4 +1,4 @@
-"""What messages on disk cost: memory, a bystander's delay while a wildcard replays them, and a start with a million queued.
+"""The cost of messages on disk: memory, a bystander's delay while a wildcard replays them, and a start with a million queued.
 
     python3 bench/cold/figures.py --binary target/release/tautwire [retained] [queued]
 """
@@ -77,7 +77,7 @@ class Broker:
         return int(status.split("VmRSS:")[1].split()[0]) / 1024
 
     def settled_memory_mb(self) -> float:
-        """Memory once it has not changed for two seconds."""
+        """Returns the memory when it has not changed for two seconds."""
         last, since = self.memory_mb(), time.monotonic()
         while time.monotonic() - since < 2:
             time.sleep(0.2)

@@ -1,4 +1,4 @@
-"""The same in Markdown: bench/report/summary.md, and the section of the README between its markers."""
+"""The report in Markdown: bench/report/summary.md, and the section of the README between its markers."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ NOT_BEHIND = "No other is better in any figure by more than the spread of the ro
 
 
 def summary(results: list[Result], rows: list[libraries.Row]) -> str:
-    """Where others are better, what was missed, the figures at a glance, and a line for each result."""
+    """Figures in which others are better, missed thresholds, an overview, and a line for each result."""
     link = _linker(ROOT / "bench" / "report")
     lines = ["# Benchmarks: summary", "",
              "`make bench-report` writes this page. [The whole report](index.html) works offline and has the charts. [bench](../README.md)",
@@ -47,7 +47,7 @@ def section(results: list[Result], rows: list[libraries.Row]) -> str:
 
 
 def into_readme(text: str, made: str) -> str | None:
-    """The README with the section in it; `None` where it has no markers."""
+    """Returns the README with the new section; `None` if it has no markers."""
     pattern = re.compile(re.escape(BEGIN) + ".*?" + re.escape(END), re.S)
     return pattern.sub(lambda _: made, text) if pattern.search(text) else None
 
@@ -61,7 +61,7 @@ def _behind(results: list[Result], rows: list[libraries.Row], link: Callable[[Pa
 
 
 def _behind_short(results: list[Result], rows: list[libraries.Row], link: Callable[[Path], str]) -> list[str]:
-    """The clearest: each figure of a situation once, whatever the placement and the step of the curve."""
+    """Returns the largest differences: each figure of a situation once, regardless of placement and step."""
     cases, slower = _clearly_behind(results, rows)
     if not cases and not slower:
         return [NOT_BEHIND]
