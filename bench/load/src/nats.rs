@@ -69,7 +69,7 @@ impl NatsPublisher {
         let numbers: Vec<f64> = line.split_whitespace().filter_map(|word| word.parse().ok()).collect();
         match numbers.as_slice() {
             &[messages, elapsed_s, cpu_s] => Ok(Rate { messages, elapsed_s, cpu_s }),
-            _ => Err(Failure::new(format!("the publisher of NATS said {line:?}"))),
+            _ => Err(Failure::new(format!("unexpected output of the NATS publisher: {line:?}"))),
         }
     }
 }

@@ -64,7 +64,7 @@ class Options(unittest.TestCase):
                 self.refusal(**given)
 
     def test_tls_is_never_left_out_without_a_word(self):
-        self.assertIn("mqtts:// and wss://", self.refusal(tls=Tls()))
+        self.assertIn("mqtts:// or wss://", self.refusal(tls=Tls()))
         for address in ("mqtts://h", "MQTTS://h", "ssl://h", "wss://h"):
             options.options(address, tls=Tls())
         options.options("WS://h", websocket_headers={"a": "b"})

@@ -194,7 +194,7 @@ impl Peer {
     fn send(&mut self, plain: &[u8], outgoing: &mut [u8]) -> Result<()> {
         let state = self.tls.process_tls_records(&mut self.partial).state.during(|| "TLS".to_owned())?;
         let ConnectionState::WriteTraffic(mut traffic) = state else {
-            return Err(Failure::new("the handshake is not over"));
+            return Err(Failure::new("the handshake is not complete"));
         };
         let sealed = traffic.encrypt(plain, outgoing).during(|| "TLS".to_owned())?;
         let taken = if self.unsent.is_empty() { write(&mut self.stream, &outgoing[..sealed])? } else { 0 };

@@ -99,7 +99,7 @@ impl Delivery {
         while first.is_none() {
             poller.wait(Some(STALL_TIMEOUT))?;
             if poller.ready_count() == 0 {
-                return Err(Failure::new("no payload passes the contract: the reading is not what it asks for"));
+                return Err(Failure::new("no payload passes the contract: the reading does not match it"));
             }
             subscriber.read_frames(&mut buffer, |frame| {
                 if let Incoming::Publish { payload, .. } = frame.read(context.version.is_v5())? {
@@ -110,7 +110,7 @@ impl Delivery {
         }
         match first {
             Some(true) => Ok(()),
-            _ => Err(Failure::new("the contract is not in force: a broken payload was delivered")),
+            _ => Err(Failure::new("the contract is not enforced: an invalid payload was delivered")),
         }
     }
 }

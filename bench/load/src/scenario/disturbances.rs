@@ -212,7 +212,7 @@ impl FanOut {
     pub(super) fn run(&self, context: &Context<'_>) -> Result<Measurement> {
         const TOPIC: &str = "bench/fan-out";
         if self.subscribers == 0 || self.messages == 0 {
-            return Err(Failure::new("a fan-out needs subscribers and messages"));
+            return Err(Failure::new("subscribers and messages must not be 0"));
         }
         let form = plain_payload(self.payload_bytes)?;
         let (mut client_group, _) = ClientGroup::connect_all(context, self.subscribers, TOPIC, form.clone())?;

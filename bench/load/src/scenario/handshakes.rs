@@ -59,7 +59,8 @@ impl Handshakes {
             measurement.invalidate(&reason, |name| name == "handshakes_per_s");
         }
         if self.resumed != (resumed_percent >= RESUMED_MIN_PERCENT) || (!self.resumed && resumed_percent > 0.0) {
-            measurement.invalidate("other handshakes were made than were asked for", |name| name.contains("handshake"));
+            measurement
+                .invalidate("the share of resumed handshakes is not as requested", |name| name.contains("handshake"));
         }
         Ok(measurement)
     }

@@ -36,7 +36,7 @@ impl Herd {
 
     pub(super) fn run(&self, context: &Context<'_>) -> Result<Measurement> {
         if self.clients == 0 || self.triggers == 0 {
-            return Err(Failure::new("a herd needs clients and triggers"));
+            return Err(Failure::new("clients and triggers must not be 0"));
         }
         let form = plain_payload(SMALLEST_PAYLOAD_BYTES)?;
         let connecting = Meter::begin(context.broker)?;

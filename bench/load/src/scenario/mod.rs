@@ -161,26 +161,26 @@ impl Scenario {
             _ => false,
         };
         if kind.is_relay() && !possible_without_mqtt {
-            return Some("the relay knows no MQTT: only QoS 0 round trips and floods of one group");
+            return Some("the relay does not support MQTT: only QoS 0 round trips and floods of one group");
         }
         if matches!(self, Self::Handshakes(_)) && !kind.speaks_tls() {
-            return Some("it does not listen by TLS");
+            return Some("it does not listen on TLS");
         }
         let needs_a_disk = matches!(self, Self::Recovery(_) | Self::RetainedOnDisk(_));
         if needs_a_disk && kind != BrokerKind::TautwireDurable {
             return Some(
-                "only tautwire-durable is killed and started again: others lose what they hold, or keep it where it is not known",
+                "only tautwire-durable is killed and started again: others lose their data, or its directory is unknown",
             );
         }
         if matches!(self, Self::Snapshots(_)) && kind != BrokerKind::TautwireDurable {
-            return Some("only of tautwire-durable it is known by which files it makes its log short");
+            return Some("only the snapshot files of tautwire-durable are known");
         }
         let needs_nodes = matches!(self, Self::Mirror(_) | Self::DeadNode(_));
         if needs_nodes && !matches!(kind, BrokerKind::TautwireCluster { .. }) {
-            return Some("only several of our brokers have nodes that join, or take over what a dead one has left");
+            return Some("only a Tautwire cluster has nodes that join, or take over the sessions of a dead node");
         }
         if matches!(self, Self::Kills(_)) && !kind.is_cluster() {
-            return Some("where there is one broker alone, a kill leaves nobody");
+            return Some("a single broker has no other node to connect to after a kill");
         }
         kind.missing_feature(version)
     }
@@ -250,7 +250,7 @@ pub(crate) fn write_contracts(folder: &Path) -> Result<()> {
 
 fn plain_payload(bytes: usize) -> Result<PayloadForm> {
     PayloadForm::plain(bytes)
-        .ok_or_else(|| Failure::new(format!("a payload of {bytes} bytes has no room to say which message it is")))
+        .ok_or_else(|| Failure::new(format!("a payload of {bytes} bytes is too small for the message number")))
 }
 
 /// A QoS as in scenario files: 0, 1 or 2.
@@ -268,7 +268,7 @@ impl TryFrom<u8> for QosLevel {
     type Error = String;
 
     fn try_from(level: u8) -> std::result::Result<Self, String> {
-        QoS::from_u8(level).map(Self).ok_or_else(|| format!("QoS {level} does not exist: 0, 1 or 2"))
+        QoS::from_u8(level).map(Self).ok_or_else(|| format!("invalid QoS {level}: must be 0, 1 or 2"))
     }
 }
 

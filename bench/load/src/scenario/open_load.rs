@@ -89,7 +89,7 @@ struct End {
 impl OpenLoad {
     pub(super) fn open(plan: OpenLoadPlan, context: &Context<'_>) -> Result<Self> {
         if plan.publishers == 0 || plan.rate_per_s <= 0.0 || plan.qos.0 == QoS::ExactlyOnce {
-            return Err(Failure::new("load at a rate needs publishers, a rate, and QoS 0 or 1"));
+            return Err(Failure::new("load at a fixed rate needs publishers, a rate, and QoS 0 or 1"));
         }
         set_timer_slack()?;
         let form = plan.payload.form(plan.payload_bytes)?;

@@ -49,9 +49,7 @@ impl Recovery {
     pub(super) fn run(&self, context: &Context<'_>) -> Result<Measurement> {
         if self.sessions == 0 || self.messages == 0 || !self.messages.is_multiple_of(self.sessions) || self.window == 0
         {
-            return Err(Failure::new(
-                "each session has the same number of messages, at least one, and there is a window",
-            ));
+            return Err(Failure::new("messages must be a multiple of sessions, and the window must not be 0"));
         }
         let form = plain_payload(self.payload_bytes)?;
         let meter = Meter::begin(context.broker)?;

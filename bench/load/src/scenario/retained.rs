@@ -42,7 +42,9 @@ impl Retained {
     pub(super) fn run(&self, context: &Context<'_>) -> Result<Measurement> {
         let sites = self.messages / DEVICES_PER_SITE;
         if sites == 0 || !self.messages.is_multiple_of(DEVICES_PER_SITE) || self.window == 0 {
-            return Err(Failure::new("retained messages come in hundreds, with a window"));
+            return Err(Failure::new(
+                "the number of retained messages must be a multiple of 100, and the window must not be 0",
+            ));
         }
         let form = plain_payload(self.payload_bytes)?;
         // The first operations map code and buffers of the broker, which belong to no message, and would be the greater

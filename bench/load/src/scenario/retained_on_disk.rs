@@ -47,7 +47,7 @@ impl Default for RetainedOnDisk {
 impl RetainedOnDisk {
     pub(super) fn run(&self, context: &Context<'_>) -> Result<Measurement> {
         if self.messages == 0 || self.window == 0 {
-            return Err(Failure::new("there must be messages, and a window"));
+            return Err(Failure::new("messages and window must not be 0"));
         }
         let form = plain_payload(self.payload_bytes)?;
         let violations = store_retained(context, &form, self.messages, self.window)?.violations;
@@ -84,7 +84,7 @@ impl RetainedOnDisk {
                 rustix::process::nice(NICENESS).during(|| "lowering the priority".to_owned())?;
                 subscribe_to_all(context, context.broker.address, form, self.messages)
             });
-            reading.join().map_err(|_| Failure::new("the client that reads everything panicked"))?
+            reading.join().map_err(|_| Failure::new("the reading client panicked"))?
         })
     }
 }

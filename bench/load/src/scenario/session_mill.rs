@@ -126,7 +126,7 @@ impl<'a> SessionMill<'a> {
                 last_progress = now;
             } else if now.duration_since(last_progress) > STALL_TIMEOUT {
                 return Err(Failure::new(format!(
-                    "{} sessions were begun, {} finished, then nothing moved for {} s",
+                    "{} sessions were started, {} finished, then there was no progress for {} s",
                     self.started,
                     self.finished,
                     STALL_TIMEOUT.as_secs()

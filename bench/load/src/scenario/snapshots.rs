@@ -54,7 +54,7 @@ impl Default for Snapshots {
 impl Snapshots {
     pub(super) fn run(&self, context: &Context<'_>) -> Result<Measurement> {
         if self.messages == 0 || self.window == 0 || self.rate_per_s == 0 {
-            return Err(Failure::new("there must be messages, a window and a rate"));
+            return Err(Failure::new("messages, window and rate must not be 0"));
         }
         let form = plain_payload(self.payload_bytes)?;
         let violations = store_retained(context, &form, self.messages, self.window)?.violations;
@@ -76,7 +76,7 @@ impl Snapshots {
                 rustix::process::nice(NICENESS).during(|| "lowering the priority".to_owned())?;
                 self.replace(context, form)
             });
-            replacing.join().map_err(|_| Failure::new("the client that publishes panicked"))?
+            replacing.join().map_err(|_| Failure::new("the publishing client panicked"))?
         })
     }
 
@@ -103,7 +103,7 @@ impl Snapshots {
         let elapsed_s = begun.elapsed().as_secs_f64();
         let snapshots = seen.names.len() - before;
         if snapshots == 0 {
-            return Err(Failure::new(format!("no snapshot was made in {elapsed_s:.1} s: the run has to be longer")));
+            return Err(Failure::new(format!("no snapshot was taken in {elapsed_s:.1} s: use a longer run")));
         }
         let mut measurement = Measurement::of(Account { published, violations, ..Account::default() });
         measurement.set("snapshots", snapshots as f64);

@@ -41,7 +41,7 @@ impl SyncLatency {
     pub(super) fn run(&self, context: &Context<'_>) -> Result<Measurement> {
         let each = self.messages / self.slices.max(1);
         if each == 0 || self.slices == 0 {
-            return Err(Failure::new("there must be a message in each slice"));
+            return Err(Failure::new("each slice needs at least one message"));
         }
         let form = plain_payload(self.payload_bytes)?;
         let disk = Disk::open(&context.broker.file_beside("bench-sync")?)?;

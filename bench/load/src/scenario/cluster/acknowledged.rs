@@ -151,7 +151,7 @@ impl Publishers {
                 last_progress = Instant::now();
             }
             if last_progress.elapsed() > STALL_TIMEOUT || begun.elapsed() > duration + DRAIN_TIMEOUT {
-                return Err(Failure::new("the broker acknowledges nothing any more"));
+                return Err(Failure::new("the broker has stopped acknowledging"));
             }
         }
         Ok(())

@@ -38,10 +38,10 @@ impl DeadNode {
     pub(crate) fn run(&self, context: &Context<'_>) -> Result<Measurement> {
         let cluster = context.broker.cluster()?;
         let [dead, observer, ..] = cluster.brokers.as_slice() else {
-            return Err(Failure::new("somebody must be left"));
+            return Err(Failure::new("the cluster needs at least two brokers"));
         };
         if self.sessions == 0 || self.parallel == 0 {
-            return Err(Failure::new("there must be sessions, and clients that come back"));
+            return Err(Failure::new("sessions and parallel must not be 0"));
         }
         let steps = Steps {
             subscribe: Some(Topic::OwnPersistent),

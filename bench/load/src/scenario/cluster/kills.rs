@@ -102,7 +102,7 @@ impl Kills {
         let begun = Instant::now();
         while client_group.served.load(Ordering::Acquire) < clients {
             if begun.elapsed() > BEGIN_MAX {
-                return Err(Failure::new("not everybody is served at the beginning"));
+                return Err(Failure::new("not all clients are served at the start"));
             }
             thread::sleep(AGAIN);
         }
@@ -204,7 +204,7 @@ impl ServiceLog {
         let connect =
             mqtt::connect_persistent(client_group.version, &format!("bench-steady-{number}"), mqtt::KEEP_ALIVE_S)?;
         if probe_client.connect(&connect)?.refusal != 0 {
-            return Err(Failure::new("the broker lets nobody in"));
+            return Err(Failure::new("the broker accepts no client"));
         }
         let topic = format!("bench/steady/{number}");
         let mut publish = Publishes::encode(
@@ -220,7 +220,7 @@ impl ServiceLog {
             probe_client.send(publish.bytes(0..1))?;
             let as_it_should_be = probe_client.next(|_, incoming| match incoming {
                 Incoming::PubAck { packet_id, refused: false } => Ok(packet_ids.remove(packet_id)),
-                other => Err(Failure::new(format!("the broker answered PUBLISH with {other:?}"))),
+                other => Err(Failure::new(format!("unexpected response to PUBLISH: {other:?}"))),
             })?;
             self.violations += u64::from(!as_it_should_be);
             if self.served.is_empty() {

@@ -35,12 +35,12 @@ impl Default for Mirror {
 impl Mirror {
     pub(crate) fn run(&self, context: &Context<'_>) -> Result<Measurement> {
         if self.messages == 0 || self.window == 0 {
-            return Err(Failure::new("there must be messages, and a window"));
+            return Err(Failure::new("messages and window must not be 0"));
         }
         let form = plain_payload(self.payload_bytes)?;
         let mut spare = context.broker.cluster()?.spare.clone();
         let [empty, fresh, ..] = spare.as_mut_slice() else {
-            return Err(Failure::new("there are not enough brokers to start"));
+            return Err(Failure::new("not enough brokers to start"));
         };
         // Each ends with the value that its start gives.
         let (empty_s, _empty) = first_service(context, empty)?;

@@ -40,7 +40,7 @@ impl ProbeClient {
         self.send(packet)?;
         self.next(|_, incoming| match incoming {
             Incoming::ConnAck { refusal, session_present } => Ok(ConnackResult { refusal, session_present }),
-            other => Err(Failure::new(format!("the broker answered CONNECT with {other:?}"))),
+            other => Err(Failure::new(format!("unexpected response to CONNECT: {other:?}"))),
         })
     }
 

@@ -74,13 +74,13 @@ fn take_over(
     let mut former = ProbeClient::reach(client_nodes[0], v5, PATIENCE)?;
     let welcome = former.connect(&connect)?;
     if welcome.refusal != 0 || welcome.session_present {
-        return Err(Failure::new(format!("the first CONNECT was answered with {welcome:?}")));
+        return Err(Failure::new(format!("unexpected response to the first CONNECT: {welcome:?}")));
     }
     let id = PacketId::new(1).ok_or_else(|| Failure::new("packet id 0"))?;
     former.send(&mqtt::subscribe(context.version, id, [format!("bench/{client_id}").as_str()], QoS::AtLeastOnce)?)?;
     former.next(|_, incoming| match incoming {
         Incoming::SubAck { refused: false, .. } => Ok(()),
-        other => Err(Failure::new(format!("the broker answered SUBSCRIBE with {other:?}"))),
+        other => Err(Failure::new(format!("unexpected response to SUBSCRIBE: {other:?}"))),
     })?;
     let mut violations = 0;
     for number in 1..=count {

@@ -143,7 +143,7 @@ test("one sync serves all waiters", async () => {
   await first;
   await store.close();
   store.record({ kind: "completed", packetId: 3 });
-  assert.match((await failure(store.sync())).message, /it has been closed.*\[store_failed\]/);
+  assert.match((await failure(store.sync())).message, /the store is closed.*\[store_failed\]/);
   assert.deepEqual(plain(await sessionIn(path)), plain(SESSION));
 });
 

@@ -99,7 +99,7 @@ describe("addresses", () => {
     assert.match(detail("broker.example"), /mqtt:\/\/broker\.example/);
     assert.match(detail("http://x"), /begins with mqtt:\/\/ or mqtts:\/\/ or ws:\/\/ or wss:\/\//);
     assert.match(detail("mqtt://"), /mqtt:\/\/HOST:PORT/);
-    assert.match(detail("mqtts://broker.example:99999"), /mqtts:\/\/HOST:PORT, and the port is at most 65535/);
+    assert.match(detail("mqtts://broker.example:99999"), /mqtts:\/\/HOST:PORT, with a port up to 65535/);
     for (const address of ["mqtt://u:secret@x", "u:secret@x", "mqtt://u:secret@x:99999"]) {
       assert.ok(detail(address) !== "" && !detail(address).includes("secret"), address);
     }

@@ -262,7 +262,7 @@ export class Client implements ConnectionOwner, SubscriptionOwner {
       if (properties?.messageExpiryInterval !== undefined) this.updateTime(message);
       session.outgoing.publish(message);
       // The acknowledgement must be read even if the queue of a subscription is full.
-      if (this.fullSubscriptions > 0) this.connection.resumeReading();
+      if (this.fullSubscriptions > 0) this.connection.resume();
     });
   }
 
@@ -285,7 +285,7 @@ export class Client implements ConnectionOwner, SubscriptionOwner {
     }
     if (codec === undefined) {
       if (isPayload(value)) return { payload: value, properties };
-      throw new MqttError("payload_invalid", `${topic}: without a codec, the payload must be a Uint8Array or a string`);
+      throw new MqttError("payload_invalid", `${topic}: set a codec, or use bytes or text`);
     }
     try {
       return { payload: codec.encode(value), properties: describe(codec, properties) };
@@ -367,7 +367,7 @@ export class Client implements ConnectionOwner, SubscriptionOwner {
       void this.remove(each);
       subscription.takeOver(each);
     }
-    if (this.fullSubscriptions > 0) this.connection.resumeReading();
+    if (this.fullSubscriptions > 0) this.connection.resume();
     stopListening = whenAborted(options.signal, (error) => {
       settle(error, 0);
       void this.remove(subscription);

@@ -145,7 +145,7 @@ export class Connection implements SessionOwner {
     this.enter("connecting");
     this.deadline = this.clock.now() + this.connectTimeoutMs;
     this.arm();
-    this.attemptOptions().then(
+    this.prepare().then(
       (options) => {
         if (attempt === this.attempt) this.openTransport(attempt, options);
       },
@@ -155,7 +155,7 @@ export class Connection implements SessionOwner {
     );
   }
 
-  private async attemptOptions(): Promise<AttemptOptions> {
+  private async prepare(): Promise<AttemptOptions> {
     const { options, version } = this;
     const { headers, authentication } = options;
     const given = options.credentials === undefined ? options : await options.credentials();
@@ -235,16 +235,16 @@ export class Connection implements SessionOwner {
   onAuth(packet: Auth | Connack): void {
     const { reason } = packet;
     if (packet.type === "connack") {
-      void this.continueAuth(0, packet);
+      void this.stepAuth(0, packet);
     } else {
       const isConnecting = this.state === "connecting" && reason === 0x18;
       if (!isConnecting && (this.authenticating === null || reason === 0x19)) unexpected(packet);
-      void this.continueAuth(reason, packet);
+      void this.stepAuth(reason, packet);
     }
   }
 
   /** Performs the step for a reason code of AUTH. `packet`: the packet of the server, unless the client starts the exchange. */
-  private async continueAuth(reason: number, packet?: Auth | Connack): Promise<void> {
+  private async stepAuth(reason: number, packet?: Auth | Connack): Promise<void> {
     const { attempt, session } = this;
     const authentication = this.options.authentication!;
     const data = packet?.properties.authenticationData;
@@ -257,7 +257,7 @@ export class Connection implements SessionOwner {
       if (attempt !== this.attempt) return;
       if (packet?.type === "connack") {
         session.admit(packet);
-        this.resumeReading();
+        this.resume();
       } else if (reason === 0) {
         this.authenticating?.resolve();
         this.authenticating = null;
@@ -272,13 +272,13 @@ export class Connection implements SessionOwner {
   /** Re-authenticates on the current connection. */
   async authenticate(): Promise<void> {
     if (this.options.authentication === undefined || this.version !== 5 || this.authenticating !== null) {
-      throw new MqttError("not_supported", "extended authentication is not configured, or is in progress");
+      throw new MqttError("not_supported", "authentication is not configured, or in progress");
     }
     if (this.state !== "connected") throw new MqttError("not_connected");
     return new Promise((resolve, reject) => {
       this.authenticating = { resolve, reject };
       // [MQTT-4.12.1-1]
-      void this.continueAuth(0x19);
+      void this.stepAuth(0x19);
     });
   }
 
@@ -308,11 +308,11 @@ export class Connection implements SessionOwner {
     if (isPaused) this.counters.pauses++;
     this.report({ type: isPaused ? "paused" : "resumed" });
     // While it processes a chunk, the session checks this itself.
-    if (!this.isReceiving) this.resumeReading();
+    if (!this.isReceiving) this.resume();
   }
 
   /** Resumes reading, starting with buffered packets, if the session allows it. */
-  resumeReading(): void {
+  resume(): void {
     const { session } = this;
     if (this.isReading || !session.isReading || this.isReceiving || this.attempt === null) {
       if (!this.isReceiving) this.updateReading();
@@ -480,7 +480,7 @@ export class Connection implements SessionOwner {
       return;
     }
     if (wasConnected) {
-      this.backOff.connectionEnded(now - this.since);
+      this.backOff.ended(now - this.since);
       this.owner.onDisconnected(error);
       // A listener may have closed the client.
       if (this.isOver()) return;

@@ -46,7 +46,7 @@ export class Servers {
     const url = text.includes("://") ? parseUrl(text) : null;
     const scheme = text.split("//", 1)[0]!;
     if (url === null && schemes.includes(scheme)) {
-      throw new MqttError("invalid_options", `an address has the form ${scheme}//HOST:PORT, with a port of at most 65535`);
+      throw new MqttError("invalid_options", `an address is ${scheme}//HOST:PORT, with a port up to 65535`);
     }
     const isKnown = this.options.transport !== undefined || schemes.includes(url?.protocol ?? "");
     if (!isKnown || !url?.hostname) {

@@ -25,7 +25,7 @@ export class BackOff {
   }
 
   /** Records how long a connection lasted, in milliseconds. */
-  connectionEnded(ms: number): void {
+  ended(ms: number): void {
     if (ms >= STABLE_MS) this.attempts = 0;
   }
 

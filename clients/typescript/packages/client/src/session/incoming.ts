@@ -48,7 +48,7 @@ export class IncomingMessages {
       return null;
     }
     if (this.open >= this.receiveMaximum && link.version === 5) {
-      throw new MqttError("protocol_error", "the server exceeded the receive maximum", { reason: 0x93 });
+      throw new MqttError("protocol_error", "receive maximum exceeded", { reason: 0x93 });
     }
     const receipt: Receipt = { packetId, qos, epoch: link.epoch, stage: "held", reason: 0 };
     this.receipts.set(packetId, receipt);

@@ -42,7 +42,7 @@ export class KeepAlive {
     this.receivedAt = now;
   }
 
-  pingAnswered(): void {
+  pong(): void {
     this.pingAt = -1;
   }
 

@@ -241,7 +241,7 @@ export class Session {
         this.filters.onUnsuback(packet);
         break;
       case "pingresp":
-        this.keepAlive.pingAnswered();
+        this.keepAlive.pong();
         break;
       case "connack":
         if (this.state !== "connecting") unexpected(packet);
@@ -293,7 +293,7 @@ export class Session {
     this.isHeld = false;
     // [MQTT-3.2.2-4]
     if (packet.sessionPresent && this.cleanStart) {
-      throw new MqttError("protocol_error", "session present, although clean start was requested [MQTT-3.2.2-4]");
+      throw new MqttError("protocol_error", "session present despite clean start [MQTT-3.2.2-4]");
     }
     const { link, settings } = this;
     link.accept(properties);

@@ -35,7 +35,7 @@ export function webSocket(url: URL, events: TransportEvents): Transport {
     } else {
       // [MQTT-6.0.0-1]
       socket.close();
-      close(new Error("the server sent a WebSocket frame that is not binary"));
+      close(new Error("a WebSocket frame is not binary"));
     }
   };
   // The platform does not report the cause.
