@@ -92,7 +92,7 @@ class Broker:
 
 
 def stream(port: int, packets, window: int) -> None:
-    """Sends packets of QoS 1, of which so many may be unacknowledged; with a window of 0 packets of QoS 0, and a ping."""
+    """Sends QoS 1 packets with a window of unacknowledged ones; with a window of 0, QoS 0 packets and a ping."""
     connection = dial(port)
     connection.sendall(connect_packet("publisher", True))
     read_exactly(connection, 4)

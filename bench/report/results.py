@@ -19,7 +19,8 @@ OURS_ON_DISK = "tautwire-durable"
 OURS_IN_CLUSTER = "tautwire-cluster"
 FLOORS = ("relay", "raw")
 ORDER = ("tautwire", "tautwire-2t", "mosquitto", "nats", "mochi", "rumqttd", "aedes", "hivemq", "relay", "raw")
-# These stand where another stands, and look like it; it is in no result that they are in.
+# These use the style of the broker after the colon, which is never in the same result.
+
 LIKE = {"tautwire-durable": "tautwire-2t", "tautwire-ack-memory": "mochi", "mosquitto-persistent": "mosquitto", "nats-durable": "nats",
         "tautwire-cluster": "tautwire-2t", "tautwire-cluster-1": "mochi", "tautwire-cluster-5": "rumqttd", "nats-cluster": "nats"}
 TITLES = {

@@ -182,10 +182,10 @@ def serve(
                 return
             handle(message)
 
-    # It watches the program's end by itself: one that Python stops in the middle could not leave the native code.
+    # Not a daemon thread, which Python could stop inside native code. It checks for the end of the program itself.
     threading.Thread(target=run, name=name).start()
 
 
 def report(error: BaseException) -> None:
-    """As Python reports what a thread did not catch."""
+    """Reports an exception like an uncaught exception of a thread."""
     threading.excepthook(threading.ExceptHookArgs((type(error), error, error.__traceback__, threading.current_thread())))

@@ -175,7 +175,7 @@ test("every assertion holds for mqtt-packet itself", async () => {
   assert.ok(count(all, ({ passed }) => passed) > 600);
 });
 
-test("those that do not hold for this package are those that are listed", async (t) => {
+test("the assertions that do not hold for this package are listed", async (t) => {
   const all = await outcomes(require("@tautwire/mqtt-codec/mqtt-packet"));
   const passed = count(all, (one) => one.passed);
   t.diagnostic(`${passed} assertions hold, and ${count(all, (one) => one.otherTexts)} more errors have another text`);

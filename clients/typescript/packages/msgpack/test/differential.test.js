@@ -46,7 +46,7 @@ function generator(seed) {
 }
 
 // None of the values are integers beyond 32 bits or −0, which the peer encodes differently where the format allows a choice.
-test("random values: the same bytes as an independent encoder, and each reads the other's", () => {
+test("random values: the same bytes as an independent encoder, and each decodes the other's", () => {
   const make = generator(20240501);
   const encoder = new Encoder();
   const decoder = new Decoder();

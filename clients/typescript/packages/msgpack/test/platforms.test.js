@@ -17,11 +17,11 @@ function run(names, ...args) {
   }
 }
 
-test("where code generation is forbidden", () => {
+test("with code generation forbidden", () => {
   run(["vectors", "shapes", "hostile"], "--disallow-code-generation-from-strings");
 });
 
-test("where __proto__ is not to be read", () => {
+test("with __proto__ forbidden", () => {
   run(["shapes"], "--disable-proto=throw");
   run(["shapes"], "--disable-proto=delete");
 });

@@ -12,7 +12,7 @@ const modes = [
 const ROUNDS = 40;
 const strict = { strictUtf8: true, timestamps: "exact" };
 
-test("there are vectors enough, each with its own id", () => {
+test("there are enough vectors, with unique ids", () => {
   assert.ok(vectors.length >= 150);
   assert.equal(new Set(vectors.map((vector) => vector.id)).size, vectors.length);
   assert.ok(vectors.some((vector) => vector.result !== "valid"));
@@ -61,7 +61,7 @@ for (const [name, mode] of modes) {
   });
 }
 
-test("every vector gives the same from a stream, whole and in pieces", () => {
+test("every vector has the same result from a stream, whole and in pieces", () => {
   for (const vector of vectors) {
     const input = bytes(vector.hex);
     for (const size of input.length < 100 ? [1, 2, 3, 7] : [1000]) {
@@ -85,7 +85,7 @@ test("every vector gives the same from a stream, whole and in pieces", () => {
   }
 });
 
-test("every true prefix of a valid vector is truncated", () => {
+test("every proper prefix of a valid vector is the error truncated", () => {
   const decoder = new Decoder({ ...strict, maps: "map" });
   for (const vector of vectors) {
     const input = bytes(vector.hex);

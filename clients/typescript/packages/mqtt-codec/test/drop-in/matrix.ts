@@ -99,7 +99,7 @@ export async function matrix(replaced: { aedes: boolean; mqtt: boolean }): Promi
       });
     }
 
-    test(`${transport}: the client is told why it is refused`, DEADLINE, async () => {
+    test(`${transport}: the client gets the reason of a refusal`, DEADLINE, async () => {
       const refused = (given: IClientOptions): Promise<unknown> => connect(v3.urls[transport], { clientId: "refused", ...given });
       // Aedes answers a 5.0 CONNECT in the format of 3.1.1, with an undefined code.
       await assert.rejects(refused({ protocolVersion: 5 }), { code: 1, message: "Connection refused: Unacceptable protocol version" });
@@ -130,7 +130,7 @@ export async function matrix(replaced: { aedes: boolean; mqtt: boolean }): Promi
     });
   }
 
-  test("each has the library that it is to have", () => {
+  test("each uses the expected library", () => {
     assert.ok(parsers.length > 0);
     for (const parser of parsers) assert.equal(parser instanceof ours.Parser, replaced.aedes);
     assert.deepEqual(required(), { ours: replaced.mqtt, theirs: !replaced.aedes || !replaced.mqtt });
