@@ -113,8 +113,8 @@ impl Cluster {
     pub(crate) fn assets(&self) -> Result<Assets> {
         let mut assets = Assets::default();
         for server in &self.servers {
-            let told = server.jetstream()?;
-            for stream in told.streams().filter(|stream| stream.is_led_by(&server.name)) {
+            let stats = server.jetstream()?;
+            for stream in stats.streams().filter(|stream| stream.is_led_by(&server.name)) {
                 assets.streams += 1;
                 assets.consumers += stream.state.consumer_count;
                 if stream.name == SESSIONS {
@@ -128,8 +128,8 @@ impl Cluster {
     /// Returns the server that leads a stream.
     pub(crate) fn leader_of(&self, stream: &str) -> Result<&Member> {
         for server in self.servers.iter().filter(|server| server.pid.is_some()) {
-            let told = server.jetstream()?;
-            if told.streams().any(|one| one.name == stream && one.is_led_by(&server.name)) {
+            let stats = server.jetstream()?;
+            if stats.streams().any(|one| one.name == stream && one.is_led_by(&server.name)) {
                 return Ok(server);
             }
         }
@@ -204,7 +204,7 @@ impl Member {
     /// For a broker: the time since the last heartbeat of each node, and whether it serves.
     pub(crate) fn cluster_status(&self) -> Result<ClusterStatus> {
         let answer = get(&self.admin, "/v1/cluster", &self.token)?;
-        serde_json::from_str(&answer).during(|| format!("what {} says of the cluster", self.name))
+        serde_json::from_str(&answer).during(|| format!("reading the cluster status of {}", self.name))
     }
 
     /// For a broker: the value of a metric.
@@ -217,7 +217,7 @@ impl Member {
 
     fn jetstream(&self) -> Result<JetStream> {
         let answer = get(&self.monitor, "/jsz?streams=true", "")?;
-        serde_json::from_str(&answer).during(|| format!("what {} says of JetStream", self.name))
+        serde_json::from_str(&answer).during(|| format!("reading the JetStream status of {}", self.name))
     }
 }
 
@@ -279,17 +279,18 @@ impl Stream {
 
 /// Returns the body of the response. HTTP/1.0, so that it ends with the connection.
 fn get(host: &str, path: &str, token: &str) -> Result<String> {
-    let what = || format!("asking {host}{path}");
-    let mut stream = TcpStream::connect(host).during(what)?;
+    let context = || format!("asking {host}{path}");
+    let mut stream = TcpStream::connect(host).during(context)?;
     stream.set_read_timeout(Some(ANSWER_TIMEOUT))?;
     let login = if token.is_empty() { String::new() } else { format!("Authorization: Bearer {token}\r\n") };
     let request = format!("GET {path} HTTP/1.0\r\nHost: {host}\r\n{login}\r\n");
-    stream.write_all(request.as_bytes()).during(what)?;
+    stream.write_all(request.as_bytes()).during(context)?;
     let mut answer = String::new();
-    stream.read_to_string(&mut answer).during(what)?;
-    let (head, body) = answer.split_once("\r\n\r\n").ok_or_else(|| Failure::new(format!("{}: no answer", what())))?;
+    stream.read_to_string(&mut answer).during(context)?;
+    let (head, body) =
+        answer.split_once("\r\n\r\n").ok_or_else(|| Failure::new(format!("{}: no answer", context())))?;
     let status = head.split(' ').nth(1).unwrap_or_default();
-    if status == "200" { Ok(body.to_owned()) } else { Err(Failure::new(format!("{}: {status}", what()))) }
+    if status == "200" { Ok(body.to_owned()) } else { Err(Failure::new(format!("{}: {status}", context()))) }
 }
 
 #[cfg(test)]
@@ -317,11 +318,11 @@ mod tests {
 
     #[test]
     fn a_stream_counts_where_it_is_led() {
-        let told: JetStream = serde_json::from_str(TOLD).expect("valid");
+        let stats: JetStream = serde_json::from_str(TOLD).expect("valid");
         let led: Vec<&str> =
-            told.streams().filter(|stream| stream.is_led_by("nats-1")).map(|stream| stream.name.as_str()).collect();
+            stats.streams().filter(|stream| stream.is_led_by("nats-1")).map(|stream| stream.name.as_str()).collect();
         assert_eq!(led, ["TW_LOG_00"]);
-        assert_eq!(told.streams().map(|stream| stream.state.consumer_count).sum::<u64>(), 6);
+        assert_eq!(stats.streams().map(|stream| stream.state.consumer_count).sum::<u64>(), 6);
     }
 
     #[test]

@@ -283,10 +283,10 @@ fn answers_connect(address: SocketAddr, tls: Option<&Arc<ClientConfig>>) -> Resu
     let mut stream = Stream::new(stream, tls)?;
     let mut answer = [0; 4];
     let version = mqtt::ProtocolVersion::V3_1_1;
-    let asked = stream
+    let is_sent = stream
         .write_all(&mqtt::connect(version, "bench-probe", mqtt::KEEP_ALIVE_S)?)
         .and_then(|()| stream.read_exact(&mut answer));
-    if asked.is_err() || answer != [0x20, 2, 0, 0] {
+    if is_sent.is_err() || answer != [0x20, 2, 0, 0] {
         return Ok(false);
     }
     // A broker that closes the connection first is ready, too.
@@ -354,9 +354,9 @@ impl Drop for RunningProcess {
             return;
         }
         let pid = i32::try_from(self.0.id()).ok().and_then(Pid::from_raw);
-        let asked = pid.is_some_and(|pid| kill_process(pid, Signal::TERM).is_ok());
+        let is_sent = pid.is_some_and(|pid| kill_process(pid, Signal::TERM).is_ok());
         let deadline = Instant::now() + STOP_TIMEOUT;
-        while asked && Instant::now() < deadline {
+        while is_sent && Instant::now() < deadline {
             if matches!(self.0.try_wait(), Ok(Some(_)) | Err(_)) {
                 return;
             }

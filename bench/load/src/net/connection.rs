@@ -103,8 +103,8 @@ impl Connection {
             self.queue(bytes);
             return self.flush();
         }
-        let taken = self.write(bytes)?;
-        self.unsent.extend_from_slice(&bytes[taken..]);
+        let written = self.write(bytes)?;
+        self.unsent.extend_from_slice(&bytes[written..]);
         Ok(())
     }
 
@@ -113,9 +113,9 @@ impl Connection {
             return Ok(());
         }
         let unsent = std::mem::take(&mut self.unsent);
-        let taken = self.write(&unsent[self.sent..]);
+        let written = self.write(&unsent[self.sent..]);
         self.unsent = unsent;
-        self.sent += taken?;
+        self.sent += written?;
         if self.sent == self.unsent.len() {
             self.unsent.clear();
             self.sent = 0;
@@ -141,11 +141,11 @@ impl Connection {
         if self.tls.is_some() {
             return self.read_sealed_frames(buffer, handle);
         }
-        let kept = self.partial_frame.len();
-        buffer.make_room(kept);
+        let buffered = self.partial_frame.len();
+        buffer.make_room(buffered);
         let buffer = &mut buffer.bytes;
-        buffer[..kept].copy_from_slice(&self.partial_frame);
-        let read = match self.stream.read(&mut buffer[kept..]) {
+        buffer[..buffered].copy_from_slice(&self.partial_frame);
+        let read = match self.stream.read(&mut buffer[buffered..]) {
             Ok(0) => return Err(Failure::new("the broker closed the connection")),
             Ok(read) => read,
             Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => {
@@ -153,7 +153,7 @@ impl Connection {
             }
             Err(error) => return Err(error).during(|| "reading".to_owned()),
         };
-        let mut frames = Frames::of(&buffer[..kept + read]);
+        let mut frames = Frames::of(&buffer[..buffered + read]);
         while let Some(frame) = frames.next_frame()? {
             handle(frame)?;
         }
@@ -210,9 +210,9 @@ impl ReadBuffer {
     }
 
     /// Grows if a partial frame would leave little space: a frame larger than the buffer must still fit.
-    fn make_room(&mut self, kept: usize) {
-        if kept * 2 > self.bytes.len() {
-            self.bytes.resize(kept * 4, 0);
+    fn make_room(&mut self, buffered: usize) {
+        if buffered * 2 > self.bytes.len() {
+            self.bytes.resize(buffered * 4, 0);
         }
     }
 }

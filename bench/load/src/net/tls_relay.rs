@@ -197,14 +197,14 @@ impl Peer {
             return Err(Failure::new("the handshake is not complete"));
         };
         let sealed = traffic.encrypt(plain, outgoing).during(|| "TLS".to_owned())?;
-        let taken = if self.unsent.is_empty() { write(&mut self.stream, &outgoing[..sealed])? } else { 0 };
-        self.unsent.extend_from_slice(&outgoing[taken..sealed]);
+        let written = if self.unsent.is_empty() { write(&mut self.stream, &outgoing[..sealed])? } else { 0 };
+        self.unsent.extend_from_slice(&outgoing[written..sealed]);
         Ok(())
     }
 
     fn flush(&mut self) -> Result<()> {
-        let taken = write(&mut self.stream, &self.unsent)?;
-        self.unsent.drain(..taken);
+        let written = write(&mut self.stream, &self.unsent)?;
+        self.unsent.drain(..written);
         Ok(())
     }
 }
@@ -214,7 +214,7 @@ fn write(stream: &mut TcpStream, bytes: &[u8]) -> Result<usize> {
         return Ok(0);
     }
     match stream.write(bytes) {
-        Ok(taken) => Ok(taken),
+        Ok(written) => Ok(written),
         Err(error) if error.kind() == ErrorKind::WouldBlock => Ok(0),
         Err(error) => Err(error.into()),
     }

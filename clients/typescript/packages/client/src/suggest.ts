@@ -42,11 +42,11 @@ export function suggest(name: string, known: readonly string[]): string {
   const first = translated.split(/[ .,]/, 1)[0]!;
   // Suggest only an option that exists here: `cleanStart` is not an option of a subscription.
   if (translated !== "" && (known.includes(first) || translated.includes(" "))) return translated;
-  const wanted = name.toLowerCase();
+  const lower = name.toLowerCase();
   let nearest = "";
   let least = Math.max(1, Math.floor(name.length / 3)) + 1;
   for (const each of known) {
-    const distance = edits(wanted, each.toLowerCase());
+    const distance = edits(lower, each.toLowerCase());
     if (distance < least) [nearest, least] = [each, distance];
   }
   return nearest;

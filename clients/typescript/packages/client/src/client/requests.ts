@@ -97,10 +97,10 @@ class Requests {
           if (sending.signal.aborted) return;
           this.waiting.set(id, { resolve: resolve as Waiting["resolve"], reject: fail });
           const correlationData = new TextEncoder().encode(id);
-          const all: PublishProperties = { ...properties, responseTopic, correlationData };
-          const how = { ...rest, qos, codec: codec as PayloadCodec<unknown>, properties: all, signal: sending.signal };
+          const allProperties: PublishProperties = { ...properties, responseTopic, correlationData };
+          const publishOptions = { ...rest, qos, codec: codec as PayloadCodec<unknown>, properties: allProperties, signal: sending.signal };
           isSent = true;
-          this.client.publish(topic, payload, how).then(({ reason }) => {
+          this.client.publish(topic, payload, publishOptions).then(({ reason }) => {
             // Without a subscriber there will be no response.
             if (reason === NO_MATCHING_SUBSCRIBERS) fail(new MqttError("no_responder", topic, { reason }));
           }, fail);

@@ -183,12 +183,12 @@ export class Subscription<T = unknown, Params = unknown> implements AsyncIterabl
   /** @internal Takes over the queue of a subscription without a loop, and ends that subscription without an UNSUBSCRIBE. */
   takeOver(left: Subscription): void {
     for (const { message, qos, bytes } of left.queue.drain()) {
-      const own = message.within<T, Params>(this.context);
+      const converted = message.within<T, Params>(this.context);
       if (this.handler === undefined) {
-        this.queue.push({ message: own, qos, bytes });
+        this.queue.push({ message: converted, qos, bytes });
         this.queueBytes += bytes;
       } else {
-        this.handle(this.handler, own);
+        this.handle(this.handler, converted);
       }
     }
     left.finish(null);

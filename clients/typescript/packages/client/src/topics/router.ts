@@ -49,8 +49,8 @@ export class Router<T> {
 
   /** Returns all values whose filter matches the topic. Do not modify the array: it is cached. */
   match(topic: string): readonly T[] {
-    const found = this.cache.get(topic);
-    if (found !== undefined) return found;
+    const cached = this.cache.get(topic);
+    if (cached !== undefined) return cached;
     const values: T[] = [];
     collect(this.root, topic.split("/"), 0, values);
     if (this.cache.size >= CACHE_MAX) this.cache.clear();

@@ -59,8 +59,8 @@ export class FrameReader {
     if (headerLength < 2) return;
     const length = header[1]! & 0x7f;
     if (headerLength === 2) this.checkHeader(header[0]!, header[1]!);
-    const wanted = length === 127 ? 10 : length === 126 ? 4 : 2;
-    if (headerLength < wanted) return;
+    const headerBytes = length === 127 ? 10 : length === 126 ? 4 : 2;
+    if (headerLength < headerBytes) return;
     this.left = length;
     if (length === 126) this.left = (header[2]! << 8) | header[3]!;
     if (length === 127) {
