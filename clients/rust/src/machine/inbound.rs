@@ -1,4 +1,4 @@
-//! QoS 1 and 2 messages received: what is owed for them, and in which order it leaves.
+//! Received QoS 1 and 2 messages: their pending acknowledgements and the order in which these are sent.
 
 use std::collections::VecDeque;
 
@@ -12,41 +12,41 @@ use super::AckToken;
 use crate::FileStore;
 use crate::store::Record;
 
-/// Messages handed over and not answered. Answers leave in the order in which the messages came on the connection
-/// [MQTT-4.6.0-2] [MQTT-4.6.0-3].
+/// Received messages without acknowledgement. Acknowledgements are sent in the order in which the messages arrived on
+/// the connection [MQTT-4.6.0-2] [MQTT-4.6.0-3].
 #[derive(Debug, Default)]
 pub(super) struct Inbound {
-    /// Counts sessions: a token of an earlier one means nothing.
+    /// The number of the session: tokens of earlier sessions are invalid.
     epoch: u32,
     at_least_once: VecDeque<Due>,
     exactly_once: VecDeque<Due>,
-    /// Messages of earlier connections that have not been answered. The server will send them again; the application has
-    /// them already.
+    /// Unacknowledged messages of earlier connections. The server will send them again; the application already has
+    /// them.
     carried: HashMap<PacketId, (QoS, Option<PubAckReason>)>,
 }
 
 #[derive(Debug)]
 struct Due {
     packet_id: PacketId,
-    /// What the application said; `None` until it has.
+    /// The reason of the application; `None` until it has acknowledged the message.
     reason: Option<PubAckReason>,
 }
 
-/// What a message that has come means.
+/// How to handle a received message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Arrival {
     New(AckToken),
-    /// The application has or had it.
+    /// A duplicate: the application has or had it.
     Again,
 }
 
 impl Inbound {
-    /// Messages that the application has and has not answered, by QoS 1 and 2 together.
+    /// Delivered messages that the application has not acknowledged, QoS 1 and 2 together.
     pub(super) fn unanswered(&self) -> usize {
         self.at_least_once.len() + self.exactly_once.len()
     }
 
-    /// QoS 1 messages without their PUBACK.
+    /// QoS 1 messages without PUBACK.
     pub(super) fn at_least_once(&self) -> usize {
         self.at_least_once.len()
     }
@@ -57,11 +57,11 @@ impl Inbound {
         self.exactly_once.len() + carried
     }
 
-    /// Takes note of a message that has come.
+    /// Records a received message.
     pub(super) fn arrive(&mut self, packet_id: PacketId, qos: QoS, dup: bool, session: &mut Session) -> Arrival {
         let held = qos == QoS::ExactlyOnce && session.held().is_some_and(|held| held.contains(packet_id));
         let carried = match self.carried.remove(&packet_id) {
-            // Without DUP it is another message: the server has given the earlier one up [MQTT-3.3.1-1].
+            // Without DUP it is another message: the server has given up the earlier one [MQTT-3.3.1-1].
             Some((carried_qos, reason)) if carried_qos == qos && dup => Some(reason),
             _ => None,
         };
@@ -74,7 +74,7 @@ impl Inbound {
             return Arrival::Again;
         }
         if held && dup {
-            // Our PUBREC was lost: answered again, not handed over again [MQTT-4.3.3-10].
+            // Our PUBREC was lost: acknowledge again, but do not deliver again [MQTT-4.3.3-10].
             self.due(qos).push_back(Due { packet_id, reason: Some(PubAckReason::Success) });
             return Arrival::Again;
         }
@@ -85,7 +85,7 @@ impl Inbound {
         Arrival::New(AckToken { packet_id, qos, epoch: self.epoch })
     }
 
-    /// The application has dealt with a message.
+    /// The application acknowledges a message.
     pub(super) fn answer(&mut self, token: AckToken, reason: PubAckReason) {
         if token.epoch != self.epoch {
             return;
@@ -100,7 +100,7 @@ impl Inbound {
         }
     }
 
-    /// Writes the answers that may leave.
+    /// Writes the acknowledgements that may be sent now.
     #[inline]
     pub(super) fn flush(
         &mut self,
@@ -122,7 +122,7 @@ impl Inbound {
                 // A refusal ends the exchange: the identifier is free (section 4.3.3).
                 session.apply(Change::Released(*packet_id));
             } else if let Some(store) = store {
-                // Once PUBREC has left, the message does not come again.
+                // Once PUBREC has been sent, the message is not sent again.
                 store.record(&Record::Received { packet_id: *packet_id });
             }
             let written = Packet::PubRec(PubRec::new(*packet_id, reason)).append_to(version, output);
@@ -131,14 +131,14 @@ impl Inbound {
         }
     }
 
-    /// The connection is gone; the session may go on.
+    /// The connection has ended; the session may continue.
     pub(super) fn carry(&mut self) {
         for (qos, due) in [(QoS::AtLeastOnce, &mut self.at_least_once), (QoS::ExactlyOnce, &mut self.exactly_once)] {
             self.carried.extend(due.drain(..).map(|due| (due.packet_id, (qos, due.reason))));
         }
     }
 
-    /// The session is gone.
+    /// The session has ended.
     pub(super) fn forget(&mut self) {
         self.at_least_once.clear();
         self.exactly_once.clear();

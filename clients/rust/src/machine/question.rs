@@ -1,12 +1,12 @@
-//! Authenticators that may wait are asked outside of the machine: it stops before the packet for which it needs them, and goes on when it
-//! has their answer.
+//! Calls authenticators that may wait outside of the machine. The machine stops before the packet that needs the result, and continues
+//! when it has it.
 
 use tautwire_protocol::{AuthReason, Packet};
 
 use super::{Machine, Phase};
 use crate::{Authenticator, Error};
 
-/// What the authenticator is asked, with the authenticator itself.
+/// A call to the authenticator, with the authenticator itself.
 pub(crate) struct Question {
     authenticator: Box<dyn Authenticator>,
     step: Step,
@@ -20,17 +20,17 @@ enum Step {
     Finish,
 }
 
-/// What it has answered.
+/// The result of the call.
 pub(crate) struct Answered {
     authenticator: Box<dyn Authenticator>,
     answer: Reply,
 }
 
-/// The data to be sent; none of the end of an exchange.
+/// The data to send; `None` at the end of an exchange.
 pub(super) type Reply = Result<Option<Vec<u8>>, Error>;
 
 impl Question {
-    /// Asks. No lock of the client is held.
+    /// Calls the authenticator. No lock of the client is held.
     pub(crate) fn ask(self) -> Answered {
         let Question { mut authenticator, step, data } = self;
         let answer = match step {
@@ -43,38 +43,38 @@ impl Question {
 }
 
 impl<T> Machine<T> {
-    /// From now on whoever drives the machine looks for questions.
+    /// The driver calls authenticators from now on.
     pub(crate) fn ask_outside(&mut self) {
         self.asks_outside = true;
     }
 
-    /// What to ask before a connection begins.
+    /// The call that is needed before CONNECT.
     pub(crate) fn question_of_connect(&mut self) -> Option<Question> {
         self.question(Step::Begin, None)
     }
 
-    /// What to ask before a re-authentication begins.
+    /// The call that is needed before a re-authentication.
     pub(crate) fn question_of_reauthentication(&mut self) -> Option<Question> {
         (self.phase == Phase::Open && self.reauthentication.is_none()).then(|| self.question(Step::Begin, None))?
     }
 
-    /// What to ask before the machine goes on with what it has received.
+    /// The call that is needed before the machine can handle the received packet.
     pub(crate) fn take_question(&mut self) -> Option<Box<Question>> {
         self.question.take()
     }
 
-    /// Gives the authenticator back. The next step takes the answer.
+    /// Returns the authenticator. The next step takes the result.
     pub(crate) fn answered(&mut self, answered: Answered) {
         self.options.authenticator = Some(answered.authenticator);
         self.answer = Some(answered.answer);
     }
 
-    /// The step for which it was has not been taken.
+    /// The step that needed the result was not taken.
     pub(crate) fn forget_answer(&mut self) {
         self.answer = None;
     }
 
-    /// Whether the authenticator has to be asked before this packet is dealt with.
+    /// Whether the authenticator must be called before this packet is handled.
     pub(super) fn asks_before(&mut self, packet: &Packet<'_>) -> bool {
         let connecting = matches!(self.phase, Phase::Connecting { .. });
         let (step, properties) = match packet {
@@ -86,7 +86,7 @@ impl<T> Machine<T> {
             },
             _ => return false,
         };
-        // Without an answer of an authenticator of this method, the packet is a breach.
+        // Without a call to an authenticator of this method, the packet is a protocol violation.
         let method = self.options.authenticator.as_deref().map(<dyn Authenticator>::method);
         if self.answer.is_some() || method.is_none() || properties.authentication_method() != method {
             return false;

@@ -1,8 +1,8 @@
-//! Messages of QoS 1 and 2 that outlive the process: those that wait, those that were sent and not acknowledged, and the identifiers of
-//! those received.
+//! A file store for QoS 1 and 2 messages that outlives the process: queued messages, unacknowledged messages, and the identifiers of
+//! received ones.
 //!
-//! Records are gathered in memory, and a thread of the store writes them: one write and one sync for all that have come meanwhile. A
-//! packet that depends on a record leaves when that is on the disk.
+//! Records are collected in memory, and a thread of the store writes them: one write and one sync for all that arrived meanwhile. A packet
+//! that depends on a record is sent when the record is on disk.
 
 mod disk;
 mod ledger;
@@ -24,17 +24,18 @@ use crate::state::{add_waker, lock};
 use disk::{Disk, Snapshot};
 use ledger::{Ledger, Place};
 
-/// The file is written anew when so many bytes of it are useless, and more than are of use.
+/// The file is compacted when so many of its bytes are dead, and more are dead than live.
 const COMPACT_BYTES: u64 = 1 << 20;
-/// A buffer for records with room for more than this is given back.
+/// The capacity above which an emptied record buffer is freed.
 const BUFFER_KEPT_BYTES: usize = 1 << 20;
-/// How long a record may be in memory alone if nothing depends on it.
+/// The maximum time that a record on which nothing depends stays only in memory.
 const LAZY_SYNC: Duration = Duration::from_millis(100);
 
-/// A session in a file, safe against a crash of the process or the machine at any time. Give it to [`crate::Options::store`].
+/// A session in a file, safe against a crash of the process or the machine at any time. Pass it to [`crate::Options::store`].
 ///
-/// Messages of QoS 1 and 2 are in it until they are acknowledged. Those that were not when a process ended are sent by the next one, with
-/// the packet identifiers of before, so that a QoS 2 message is still delivered once. One process, and one client of it, may have it open.
+/// It holds QoS 1 and 2 messages until they are acknowledged. Messages that were not acknowledged when a process ended are sent by the
+/// next one, with the same packet identifiers, so that a QoS 2 message is still delivered once. Only one client of one process may have it
+/// open.
 ///
 /// The format is that of the Go client's store.
 pub struct FileStore {
@@ -43,7 +44,7 @@ pub struct FileStore {
     dropped_bytes: u64,
 }
 
-/// What an earlier process has left.
+/// The session of an earlier process.
 pub(crate) struct Found {
     pub(crate) client_id: Option<String>,
     /// In the order of publication.
@@ -54,16 +55,16 @@ pub(crate) struct Found {
 pub(crate) struct FoundMessage {
     pub(crate) sequence: u64,
     pub(crate) packet_id: Option<PacketId>,
-    /// The PUBLISH packet and its version; `None` once PUBREC has come.
+    /// The PUBLISH packet and its version; `None` once PUBREC has arrived.
     pub(crate) packet: Option<(ProtocolVersion, Vec<u8>)>,
 }
 
 struct Inner {
     path: PathBuf,
-    /// Held while the device works, and taken before the book. `None` once it is closed.
+    /// Held during I/O, and taken before the book. `None` once it is closed.
     disk: Mutex<Option<Disk>>,
     book: Mutex<Book>,
-    /// There is something to write.
+    /// Signals that there is something to write.
     bell: Condvar,
 }
 
@@ -73,15 +74,15 @@ struct Book {
     /// Records that are not written yet.
     pending: Vec<u8>,
     spare: Vec<u8>,
-    /// What the file will have with them.
+    /// The size of the file once they are written.
     file_bytes: u64,
-    /// Records so far.
+    /// The number of records so far.
     recorded: u64,
-    /// The last one on which a packet depends.
+    /// The last record on which a packet depends.
     urgent: u64,
-    /// When what is pending is written although nothing depends on it.
+    /// When pending records are written although nothing depends on them.
     lazy_due: Option<Instant>,
-    /// Those on the disk.
+    /// The number of records on disk.
     synced: u64,
     waiters: Vec<Waker>,
     failure: Option<Error>,
@@ -89,11 +90,11 @@ struct Book {
 }
 
 impl FileStore {
-    /// Opens the session at `path`, or begins an empty one there. Beside it there will be a file with the ending `.lock`, and at times one
-    /// with `.new`.
+    /// Opens the session at `path`, or creates an empty one. It also uses a file with the suffix `.lock` beside it, and at times one with
+    /// `.new`.
     ///
     /// # Errors
-    /// [`Error::Store`]: the file cannot be read or written, is open elsewhere, or is no session file. It stays as it is then.
+    /// [`Error::Store`]: the file cannot be read or written, is open elsewhere, or is not a session file. It is left unchanged then.
     pub fn open(path: impl AsRef<Path>) -> Result<FileStore, Error> {
         let path = path.as_ref();
         let disk::Found { disk, ledger, file_bytes, dropped_bytes, content } =
@@ -134,7 +135,7 @@ impl FileStore {
         lock(&self.inner.book).ledger.client_id.clone()
     }
 
-    /// Bytes that opening has cut off, because a crash had left them unfinished.
+    /// The bytes of an incomplete record that opening has cut off, left by a crash.
     pub fn dropped_bytes(&self) -> u64 {
         self.dropped_bytes
     }
@@ -143,12 +144,12 @@ impl FileStore {
         self.found.take()
     }
 
-    /// The same store, for whoever waits for it.
+    /// A handle to wait for this store.
     pub(crate) fn watch(&self) -> StoreWatch {
         StoreWatch(self.inner.clone())
     }
 
-    /// Adds a record to those that are written next.
+    /// Adds a record to the next write.
     pub(crate) fn record(&self, record: &Record<'_>) {
         let mut book = lock(&self.inner.book);
         if book.is_closed || book.failure.is_some() {
@@ -175,7 +176,7 @@ impl FileStore {
 pub(crate) struct StoreWatch(Arc<Inner>);
 
 impl StoreWatch {
-    /// What has to be on the disk before anything more is sent.
+    /// The position that must be on disk before anything more is sent.
     pub(crate) fn ticket(&self) -> Option<u64> {
         let book = lock(&self.0.book);
         (book.urgent > book.synced || book.failure.is_some()).then_some(book.urgent)
@@ -193,21 +194,21 @@ impl StoreWatch {
         }
     }
 
-    /// Writes what is left, and lets others open the file.
+    /// Writes the pending records, and unlocks the file.
     pub(crate) fn close(&self) {
         self.0.close();
     }
 }
 
 impl Inner {
-    /// Writes whenever a packet may wait for it, and a little later what nothing waits for.
+    /// Writes at once if a packet may depend on it, and otherwise a little later.
     fn run(&self) {
         while self.wait() {
             self.sync(&mut lock(&self.disk));
         }
     }
 
-    /// Waits until there is something to write; `false` if there will be nothing any more.
+    /// Waits until there is something to write; returns `false` if the store is closed.
     fn wait(&self) -> bool {
         let mut book = lock(&self.book);
         loop {
@@ -243,7 +244,7 @@ impl Inner {
             let mut book = lock(&self.book);
             match written {
                 Ok(()) => book.synced = recorded,
-                // Nobody can tell what of the data is lost.
+                // It is unknown which data is lost.
                 Err(error) => book.failure = Some(failed(&self.path, error)),
             }
             if batch.capacity() <= BUFFER_KEPT_BYTES {
@@ -258,7 +259,7 @@ impl Inner {
         }
     }
 
-    /// Writes the file anew. Records may come meanwhile; they are behind `end`.
+    /// Compacts the file. New records may arrive meanwhile; they follow `end`.
     fn compact(&self, disk: &mut Disk, snapshot: &Snapshot, end: u64) {
         let rewritten = disk.rewrite(snapshot);
         let mut book = lock(&self.book);
@@ -300,7 +301,7 @@ impl Book {
     fn snapshot_if_due(&self) -> Option<(Snapshot, u64)> {
         let useless_bytes = self.file_bytes.saturating_sub(self.ledger.live_bytes);
         let is_due = useless_bytes > COMPACT_BYTES && useless_bytes > self.ledger.live_bytes;
-        // The ledger knows what is pending already: with something there the two differ, and the next sync tries again.
+        // The ledger includes pending records. While there are any it differs from the file, and the next sync tries again.
         let is_settled = self.pending.is_empty() && self.failure.is_none();
         (is_due && is_settled).then(|| (Snapshot::of(&self.ledger), self.file_bytes))
     }
