@@ -194,7 +194,7 @@ func TestWellFormedSaysWhatIsMissingAndWhatDoesNotGoTogether(t *testing.T) {
 			continue
 		}
 		if dst, got := c.p.AppendTo([]byte("before")); got == nil || got.Error() != err.Error() || string(dst) != "before" {
-			t.Errorf("%s: AppendTo answers %q, %v", c.name, dst, got)
+			t.Errorf("%s: AppendTo returns %q, %v", c.name, dst, got)
 		}
 		var written bytes.Buffer
 		if n, got := c.p.WriteTo(&written); got == nil || n != 0 || written.Len() != 0 {
@@ -203,7 +203,7 @@ func TestWellFormedSaysWhatIsMissingAndWhatDoesNotGoTogether(t *testing.T) {
 	}
 }
 
-// with changes a packet before a test looks at it.
+// with modifies a packet for a test.
 func with[P any](p P, change func(P) error) P {
 	if err := change(p); err != nil {
 		panic(err)
