@@ -243,7 +243,7 @@ def _judge_memory(attack: Case, arena: Arena) -> None:
 def _judge_time(attack: Case, result: Result) -> None:
     """Checks the corrected round trips: the delay caused by the broker, not by the machine."""
     if not result.attack.get("count"):
-        result.late.append("the bystander has seen nothing")
+        result.late.append("the bystander has no round trips")
         return
     p99, longest = result.attack["corrected_p99_ms"], result.attack["corrected_longest_ms"]
     if p99 >= attack.p99_max_ms:

@@ -140,8 +140,8 @@ def publish(context: Context, version: int, topic: str, payload: bytes | str, qo
 
 
 def publish_lines(context: Context, version: int, topic: str, payloads: list[str], qos: int = 1, *,
-                  Publishes many messages over one connection, one for each line of standard input.
-    """Many messages over one connection, one for each line of standard input."""
+                  options: list[str] | None = None) -> None:
+    """Publishes many messages over one connection, one for each line of standard input."""
     _publish(context, version, topic, qos, ["-l", *(options or [])], "".join(f"{p}\n" for p in payloads).encode())
 
 
