@@ -113,7 +113,7 @@ class Trial:
             if agents.errors:
                 raise AgentError("; ".join(agents.errors))
             if time.monotonic() > deadline:
-                raise StageError(f"{what}: not within {SETTLE_S} s; {len(lacking)} lack: {'; '.join(lacking[:5])}")
+                raise StageError(f"{what}: timed out after {SETTLE_S} s; {len(lacking)} lack: {'; '.join(lacking[:5])}")
             time.sleep(LOOK_S)
 
     @staticmethod
