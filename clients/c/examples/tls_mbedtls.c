@@ -126,10 +126,10 @@ static void explain_alert(tls *t) {
         say(t, TW_TLS_CLIENT_CERTIFICATE_REFUSED, "it has expired, or is not valid yet");
         break;
     case MBEDTLS_SSL_ALERT_MSG_UNKNOWN_CA:
-        say(t, TW_TLS_CLIENT_CERTIFICATE_REFUSED, "it was issued by an authority that the server does not trust");
+        say(t, TW_TLS_CLIENT_CERTIFICATE_REFUSED, "the server does not trust the authority that issued it");
         break;
     case MBEDTLS_SSL_ALERT_MSG_UNSUPPORTED_CERT:
-        say(t, TW_TLS_CLIENT_CERTIFICATE_REFUSED, "its type does not allow clients");
+        say(t, TW_TLS_CLIENT_CERTIFICATE_REFUSED, "it is not a client certificate");
         break;
     case MBEDTLS_SSL_ALERT_MSG_BAD_CERT:
     case MBEDTLS_SSL_ALERT_MSG_CERT_UNKNOWN:

@@ -114,10 +114,10 @@ static bool explain_alert(tls *t, int reason) {
         say(t, TW_TLS_CLIENT_CERTIFICATE_REFUSED, "it has expired, or is not valid yet");
         return true;
     case SSL_R_TLSV1_ALERT_UNKNOWN_CA:
-        say(t, TW_TLS_CLIENT_CERTIFICATE_REFUSED, "it was issued by an authority that the server does not trust");
+        say(t, TW_TLS_CLIENT_CERTIFICATE_REFUSED, "the server does not trust the authority that issued it");
         return true;
     case SSL_R_SSLV3_ALERT_UNSUPPORTED_CERTIFICATE:
-        say(t, TW_TLS_CLIENT_CERTIFICATE_REFUSED, "its type does not allow clients");
+        say(t, TW_TLS_CLIENT_CERTIFICATE_REFUSED, "it is not a client certificate");
         return true;
     case SSL_R_SSLV3_ALERT_BAD_CERTIFICATE:
     case SSL_R_SSLV3_ALERT_CERTIFICATE_UNKNOWN:

@@ -185,9 +185,9 @@ func explainAlert(alert string, err error) error {
 	case "expired certificate":
 		return &tlsError{ErrTLSClientCertificateRefused, "it has expired, or is not valid yet", err}
 	case "unknown certificate authority":
-		return &tlsError{ErrTLSClientCertificateRefused, "it was issued by an authority that the server does not trust", err}
+		return &tlsError{ErrTLSClientCertificateRefused, "the server does not trust the authority that issued it", err}
 	case "unsupported certificate":
-		return &tlsError{ErrTLSClientCertificateRefused, "its type does not allow clients", err}
+		return &tlsError{ErrTLSClientCertificateRefused, "it is not a client certificate", err}
 	case "bad certificate", "unknown certificate", "access denied":
 		return &tlsError{ErrTLSClientCertificateRefused, "see the server's log", err}
 	case "no application protocol":

@@ -177,8 +177,8 @@ func TestTLSSaysWhatIsWrongWithTheClientsCertificate(t *testing.T) {
 			wantRefused(t, address, shows(nil), client.ErrTLSClientCertificateRequired, "set Certificates")
 			wantRefused(t, address, shows(&revoked), client.ErrTLSClientCertificateRefused, "it has been revoked")
 			wantRefused(t, address, shows(&late), client.ErrTLSClientCertificateRefused, "it has expired")
-			wantRefused(t, address, shows(&stranger), client.ErrTLSClientCertificateRefused, "an authority that the server does not trust")
-			wantRefused(t, address, shows(&own), client.ErrTLSClientCertificateRefused, "its type does not allow clients")
+			wantRefused(t, address, shows(&stranger), client.ErrTLSClientCertificateRefused, "the server does not trust the authority that issued it")
+			wantRefused(t, address, shows(&own), client.ErrTLSClientCertificateRefused, "it is not a client certificate")
 		}
 	}
 }

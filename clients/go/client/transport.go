@@ -53,7 +53,7 @@ func parseAddress(address string) (*url.URL, error) {
 	case target.User != nil:
 		return nil, failure(ErrInvalidOptions, "address", "an address cannot contain user name and password: set Options.Username and Options.Password")
 	case !how.webSocket && strings.Trim(target.Path, "/")+target.RawQuery+target.Fragment != "":
-		return nil, failure(ErrInvalidOptions, "address", "a path is allowed only with ws and wss")
+		return nil, failure(ErrInvalidOptions, "address", "only ws:// and wss:// addresses have a path")
 	case target.Hostname() == "":
 		return nil, failure(ErrInvalidOptions, "address", "the host is missing: write %s://HOST:PORT", target.Scheme)
 	}

@@ -45,7 +45,7 @@ func parseServerFirst(data []byte, clientNonce string) (serverFirst, error) {
 		return serverFirst{}, err
 	}
 	if !strings.HasPrefix(nonce, clientNonce) || len(nonce) == len(clientNonce) {
-		return serverFirst{}, failure(ErrNonce, "the server did not continue the client's nonce")
+		return serverFirst{}, failure(ErrNonce, "the server did not extend the client's nonce")
 	}
 	return first, nil
 }

@@ -144,7 +144,7 @@ func (u *User) Finish(data []byte) error {
 	return nil
 }
 
-const unproved = "the server has not proved that it knows the password; check the address, it may be an impostor"
+const unproved = "the server has not proved that it knows the password: check the address, and that nobody impersonates the server"
 
 // derive computes the keys, unless they are cached.
 func (u *User) derive(first serverFirst) error {

@@ -99,7 +99,7 @@ impl Server {
             return Err(wrong("an address cannot contain user name and password; set them as options"));
         }
         if !scheme.is_websocket() && !matches!(path, "" | "/") {
-            return Err(wrong("a path is allowed only with ws and wss"));
+            return Err(wrong("only ws:// and wss:// addresses have a path"));
         }
         if path.bytes().any(|byte| byte <= b' ' || byte == 0x7F) {
             return Err(wrong("the path contains a space or a control character"));

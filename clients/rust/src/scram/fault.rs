@@ -42,13 +42,13 @@ impl fmt::Display for ScramFault {
         match self {
             Self::Credentials(why) => f.write_str(why),
             Self::Malformed(what) => write!(f, "the server sent an invalid SCRAM message: {what}"),
-            Self::Nonce => f.write_str("the server did not continue the client's nonce"),
+            Self::Nonce => f.write_str("the server did not extend the client's nonce"),
             Self::Iterations { least, most } => {
                 write!(f, "the server requests a number of iterations outside of {least} to {most}")
             }
             Self::Refused(why) => write!(f, "the server refuses: {why}"),
             Self::ServerSignature => f.write_str(
-                "the server has not proved that it knows the password; check the address, it may be an impostor",
+                "the server has not proved that it knows the password: check the address, and that nobody impersonates the server",
             ),
         }
     }

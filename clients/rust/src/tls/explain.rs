@@ -84,10 +84,10 @@ fn told(alert: AlertDescription) -> TlsFailure {
         AlertDescription::CertificateRevoked => refused("it has been revoked: get a new one"),
         AlertDescription::CertificateExpired => refused("it has expired, or is not valid yet: get a new one"),
         AlertDescription::UnknownCA => {
-            refused("it was issued by an authority that the server does not trust: have one issued by an authority that it trusts")
+            refused("the server does not trust the authority that issued it: have one issued by an authority that it trusts")
         }
         AlertDescription::UnsupportedCertificate => {
-            refused("its type does not allow clients: have one issued with clientAuth")
+            refused("it is not a client certificate: have one issued with clientAuth")
         }
         AlertDescription::BadCertificate | AlertDescription::CertificateUnknown | AlertDescription::AccessDenied => {
             refused(&format!("{alert:?}: see the server's log"))

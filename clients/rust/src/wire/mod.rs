@@ -21,10 +21,10 @@ impl Wire {
         let scheme = options.server.scheme;
         #[cfg(feature = "tls")]
         if !scheme.is_tls() && !options.tls.is_default() {
-            return Err(Error::Options("TLS settings require mqtts:// or wss://".into()));
+            return Err(Error::Options("TLS settings are only valid for mqtts:// and wss://".into()));
         }
         if !options.headers.is_empty() && !scheme.is_websocket() {
-            return Err(Error::Options("WebSocket headers require ws:// or wss://".into()));
+            return Err(Error::Options("WebSocket headers are only valid for ws:// and wss://".into()));
         }
         Ok(Wire {
             #[cfg(feature = "tls")]
