@@ -208,7 +208,10 @@ fn properties(run: &Run) -> Outcome {
     expect(came.response_topic().map(TopicName::as_str) == Some(&answers), "the response topic")?;
     expect(came.correlation_data() == Some(b"\x00\xFFid"), "the correlation data")?;
     expect(came.user_properties().collect::<Vec<_>>() == pairs, "the user properties in order, with repetitions")?;
-    expect(came.message_expiry_interval().is_some_and(|left_s| (290..=300).contains(&left_s)), "the remaining expiry interval")?;
+    expect(
+        came.message_expiry_interval().is_some_and(|left_s| (290..=300).contains(&left_s)),
+        "the remaining expiry interval",
+    )?;
     let says_text = came
         .iter()
         .any(|property| matches!(property, Property::PayloadFormatIndicator(tautwire_client::PayloadFormat::Utf8)));

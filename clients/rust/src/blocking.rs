@@ -212,7 +212,8 @@ impl Client {
             Subscription(requests).unsubscribe()
         };
         let started = std::thread::Builder::new().name("tautwire-responder".into()).spawn(respond);
-        let thread = started.map_err(|error| Error::Options(format!("cannot start a thread for the responder: {error}")))?;
+        let thread =
+            started.map_err(|error| Error::Options(format!("cannot start a thread for the responder: {error}")))?;
         Ok(Responder { granted, stop, thread: Some(thread) })
     }
 

@@ -115,7 +115,9 @@ impl Server {
             },
         };
         let port = match port {
-            Some(port) => port.parse().ok().filter(|port| *port > 0).ok_or_else(|| wrong("the port must be 1 to 65535"))?,
+            Some(port) => {
+                port.parse().ok().filter(|port| *port > 0).ok_or_else(|| wrong("the port must be 1 to 65535"))?
+            }
             None => scheme.default_port(),
         };
         if host.is_empty() || host.bytes().any(|byte| byte <= b' ' || byte == 0x7F) {

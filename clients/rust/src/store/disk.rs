@@ -157,7 +157,10 @@ impl Disk {
         self.file.read_exact(&mut out[start..])?;
         match Record::read(&out[start..]) {
             Some(_) => Ok(()),
-            None => Err(io::Error::new(io::ErrorKind::InvalidData, "the file was changed by another program while it was open")),
+            None => Err(io::Error::new(
+                io::ErrorKind::InvalidData,
+                "the file was changed by another program while it was open",
+            )),
         }
     }
 }

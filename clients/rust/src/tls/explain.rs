@@ -64,8 +64,7 @@ fn certificate(error: &CertificateError) -> TlsFailure {
         }
         CertificateError::Other(other) if other.0.to_string() == "CaUsedAsEndEntity" => (
             TlsFault::Certificate,
-            "it is a CA certificate (CA:TRUE), which a server cannot use: have one issued for the server"
-                .to_owned(),
+            "it is a CA certificate (CA:TRUE), which a server cannot use: have one issued for the server".to_owned(),
         ),
         CertificateError::InvalidPurpose | CertificateError::InvalidPurposeContext { .. } => (
             TlsFault::Certificate,
@@ -83,9 +82,9 @@ fn told(alert: AlertDescription) -> TlsFailure {
         AlertDescription::CertificateRequired => TlsFailure::new(TlsFault::ClientCertificateRequired, ""),
         AlertDescription::CertificateRevoked => refused("it has been revoked: get a new one"),
         AlertDescription::CertificateExpired => refused("it has expired, or is not valid yet: get a new one"),
-        AlertDescription::UnknownCA => {
-            refused("the server does not trust the authority that issued it: have one issued by an authority that it trusts")
-        }
+        AlertDescription::UnknownCA => refused(
+            "the server does not trust the authority that issued it: have one issued by an authority that it trusts",
+        ),
         AlertDescription::UnsupportedCertificate => {
             refused("it is not a client certificate: have one issued with clientAuth")
         }

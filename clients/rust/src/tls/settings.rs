@@ -195,9 +195,10 @@ fn read<T: PemObject>(path: &Path, kind: &str, label: &str) -> Result<Vec<T>, Er
     let found = T::pem_file_iter(path).and_then(Iterator::collect::<Result<Vec<_>, _>>);
     let found = found.map_err(|error| settings(format!("{}: {error}", path.display())))?;
     match found.is_empty() {
-        true => {
-            Err(settings(format!("{} contains no {kind}; it must begin with \"-----BEGIN {label}-----\"", path.display())))
-        }
+        true => Err(settings(format!(
+            "{} contains no {kind}; it must begin with \"-----BEGIN {label}-----\"",
+            path.display()
+        ))),
         false => Ok(found),
     }
 }
