@@ -16,7 +16,7 @@ use crate::state::{Shared, lock};
 use crate::{Error, Scheme, Server, log};
 
 const SOCKET: Token = Token(0);
-const BELL: Token = Token(1);
+const WAKER: Token = Token(1);
 /// The capacity of the event buffer: the socket and the waker.
 const EVENTS: usize = 4;
 
@@ -24,15 +24,15 @@ const EVENTS: usize = 4;
 pub(crate) fn start(shared: Arc<Shared>, begin: Begin) -> Result<(), Error> {
     let failed = |error: io::Error| Error::Options(format!("cannot start the thread of the client: {error}"));
     let poller = Poller::new().map_err(failed)?;
-    let bell = Arc::new(Bell(mio::Waker::new(poller.registry(), BELL).map_err(failed)?));
-    let driver = Driver { shared, poller, events: Events::with_capacity(EVENTS), waker: Waker::from(bell) };
+    let waker = Arc::new(ThreadWaker(mio::Waker::new(poller.registry(), WAKER).map_err(failed)?));
+    let driver = Driver { shared, poller, events: Events::with_capacity(EVENTS), waker: Waker::from(waker) };
     thread::Builder::new().name("tautwire-client".into()).spawn(move || driver.run(begin)).map_err(failed)?;
     Ok(())
 }
 
-struct Bell(mio::Waker);
+struct ThreadWaker(mio::Waker);
 
-impl Wake for Bell {
+impl Wake for ThreadWaker {
     fn wake(self: Arc<Self>) {
         self.wake_by_ref();
     }
@@ -246,7 +246,7 @@ pub(crate) fn block_on<F: Future>(future: F, until: Option<Instant>) -> Option<F
 #[derive(Default)]
 struct Parker {
     is_woken: Mutex<bool>,
-    bell: Condvar,
+    waker: Condvar,
 }
 
 impl Parker {
@@ -255,13 +255,13 @@ impl Parker {
         let mut is_woken = lock(&self.is_woken);
         while !*is_woken {
             is_woken = match until {
-                None => self.bell.wait(is_woken).unwrap_or_else(std::sync::PoisonError::into_inner),
+                None => self.waker.wait(is_woken).unwrap_or_else(std::sync::PoisonError::into_inner),
                 Some(until) => {
                     let left = until.saturating_duration_since(Instant::now());
                     if left.is_zero() {
                         return false;
                     }
-                    self.bell.wait_timeout(is_woken, left).unwrap_or_else(std::sync::PoisonError::into_inner).0
+                    self.waker.wait_timeout(is_woken, left).unwrap_or_else(std::sync::PoisonError::into_inner).0
                 }
             };
         }
@@ -277,6 +277,6 @@ impl Wake for Parker {
 
     fn wake_by_ref(self: &Arc<Self>) {
         *lock(&self.is_woken) = true;
-        self.bell.notify_one();
+        self.waker.notify_one();
     }
 }

@@ -45,14 +45,14 @@ impl Error {
             Self::BadPacket(error) => error.to_string(),
             Self::Callback { what, .. } => (*what).to_owned(),
             Self::Refused { what, reason, text, server_reference } => {
-                let said = said(*reason, text, server_reference);
+                let said = reason_text(*reason, text, server_reference);
                 match what {
                     Refused::Connection | Refused::Message => said,
                     Refused::Subscription(filter) | Refused::Unsubscription(filter) => format!("{filter}: {said}"),
                 }
             }
             Self::Disconnected { reason, text, server_reference } => {
-                said(ReasonCode::from(*reason), text, server_reference)
+                reason_text(ReasonCode::from(*reason), text, server_reference)
             }
             _ => String::new(),
         }
@@ -60,7 +60,7 @@ impl Error {
 }
 
 /// The reason, the reason string and the server reference of a packet.
-fn said(reason: ReasonCode, text: &Option<Box<str>>, server: &Option<Box<str>>) -> String {
+fn reason_text(reason: ReasonCode, text: &Option<Box<str>>, server: &Option<Box<str>>) -> String {
     let mut said = reason.to_string();
     if let Some(text) = text {
         said.push_str(": ");

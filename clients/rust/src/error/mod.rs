@@ -243,7 +243,7 @@ impl Error {
     /// This holds for refused credentials, for a client identifier, version, method or will that the server does not accept, a ban, a
     /// move to another server, a session taken over by another client of the same identifier, and wrong options.
     pub fn is_permanent(&self) -> bool {
-        use DisconnectReason as Left;
+        use DisconnectReason as Reason;
         match self {
             Self::Options(_)
             | Self::Argument(_)
@@ -261,7 +261,7 @@ impl Error {
             Self::Refused { what: Refused::Connection, reason, .. } => is_permanent_refusal(*reason),
             Self::Disconnected { reason, .. } => matches!(
                 reason,
-                Left::NotAuthorized | Left::SessionTakenOver | Left::UseAnotherServer | Left::ServerMoved
+                Reason::NotAuthorized | Reason::SessionTakenOver | Reason::UseAnotherServer | Reason::ServerMoved
             ),
             _ => false,
         }

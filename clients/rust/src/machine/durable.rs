@@ -10,7 +10,7 @@ use tautwire_session::{Change, PendingMessage};
 use super::Machine;
 use super::outgoing::{pending, sending};
 use crate::Error;
-use crate::store::{Found, Record};
+use crate::store::{Record, RestoredSession};
 
 /// An outgoing message of the session: the caller's tag and its sequence number in the store.
 #[derive(Debug)]
@@ -24,8 +24,8 @@ pub(super) struct Tracked<T> {
 impl<T> Machine<T> {
     /// Restores the session of an earlier process. Nothing of it is sent before the server has said whether it has the session.
     pub(super) fn restore(&mut self) {
-        let Some(found) = self.store.as_mut().and_then(|store| store.take_found()) else { return };
-        let Found { client_id, outgoing, received } = found;
+        let Some(found) = self.store.as_mut().and_then(|store| store.take_restored()) else { return };
+        let RestoredSession { client_id, outgoing, received } = found;
         self.stored_client_id = client_id;
         for packet_id in received {
             self.session.apply(Change::Taken(packet_id));

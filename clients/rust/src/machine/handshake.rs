@@ -113,7 +113,7 @@ impl<T> Machine<T> {
         now_ms: u64,
         handler: &mut impl Handler<T>,
     ) -> Result<(), Error> {
-        let said = connack.properties;
+        let properties = connack.properties;
         if let Some(refusal) = refusal(connack) {
             return Err(refusal);
         }
@@ -122,23 +122,23 @@ impl<T> Machine<T> {
             return Err(self.breach("CONNACK with Session Present after Clean Start"));
         }
         if let Some(authenticator) = &mut self.options.authenticator {
-            if said.authentication_method() != Some(authenticator.method()) {
+            if properties.authentication_method() != Some(authenticator.method()) {
                 // [MQTT-4.12.0-5]
                 return Err(self.breach("CONNACK without the authentication method of CONNECT"));
             }
             match self.answer.take() {
                 Some(answer) => drop(answer?),
-                None => authenticator.finish(said.authentication_data())?,
+                None => authenticator.finish(properties.authentication_data())?,
             }
         }
         self.link.offer = Offer::from_connack(connack, self.version());
         self.link.keep_alive_ms =
-            u64::from(said.server_keep_alive().unwrap_or(self.options.keep_alive_s)).saturating_mul(1000);
-        if let Some(assigned) = said.assigned_client_identifier() {
+            u64::from(properties.server_keep_alive().unwrap_or(self.options.keep_alive_s)).saturating_mul(1000);
+        if let Some(assigned) = properties.assigned_client_identifier() {
             // [MQTT-3.2.2-16]: later connections use it.
             self.client_id = assigned.to_owned();
         }
-        self.response_information = said.response_information().map(Into::into);
+        self.response_information = properties.response_information().map(Into::into);
         self.phase = Phase::Open;
         self.counters.connections += 1;
         handler.event(Event::Connected { connack: *connack });
@@ -214,8 +214,8 @@ impl<T> Machine<T> {
             // [MQTT-4.12.0-6]
             return Err(self.breach("AUTH without an authentication method in CONNECT"));
         };
-        let said = auth.properties;
-        if said.authentication_method() != Some(authenticator.method()) {
+        let properties = auth.properties;
+        if properties.authentication_method() != Some(authenticator.method()) {
             // [MQTT-4.12.0-5]
             return Err(self.breach("AUTH with another authentication method"));
         }
@@ -223,14 +223,14 @@ impl<T> Machine<T> {
             // [MQTT-4.12.0-3]
             AuthReason::ContinueAuthentication if connecting || self.reauthentication.is_some() => {
                 let answer = self.answer.take();
-                let answer = answer.unwrap_or_else(|| authenticator.respond(said.authentication_data()));
+                let answer = answer.unwrap_or_else(|| authenticator.respond(properties.authentication_data()));
                 let data = answer.inspect_err(|_| self.leave(DisconnectReason::NotAuthorized))?;
                 self.write_auth(AuthReason::ContinueAuthentication, data.as_deref())
             }
             AuthReason::Success if self.reauthentication.is_some() => {
                 let finished = match self.answer.take() {
                     Some(answer) => answer.map(drop),
-                    None => authenticator.finish(said.authentication_data()),
+                    None => authenticator.finish(properties.authentication_data()),
                 };
                 // [MQTT-4.12.1-2]
                 finished.inspect_err(|_| self.leave(DisconnectReason::NotAuthorized))?;
@@ -283,11 +283,11 @@ impl<T> Machine<T> {
 
 /// The error of a CONNACK with a refusal.
 fn refusal(connack: &ConnAck<'_>) -> Option<Error> {
-    let said = connack.properties;
+    let properties = connack.properties;
     connack.reason.is_error().then(|| Error::Refused {
         what: Refused::Connection,
         reason: connack.reason.into(),
-        text: said.reason_string().map(Into::into),
-        server_reference: said.server_reference().map(Into::into),
+        text: properties.reason_string().map(Into::into),
+        server_reference: properties.server_reference().map(Into::into),
     })
 }

@@ -18,15 +18,15 @@ use crate::store::Record;
 pub(super) struct Inbound {
     /// The number of the session: tokens of earlier sessions are invalid.
     epoch: u32,
-    at_least_once: VecDeque<Due>,
-    exactly_once: VecDeque<Due>,
+    at_least_once: VecDeque<PendingAck>,
+    exactly_once: VecDeque<PendingAck>,
     /// Unacknowledged messages of earlier connections. The server will send them again; the application already has
     /// them.
     carried: HashMap<PacketId, (QoS, Option<PubAckReason>)>,
 }
 
 #[derive(Debug)]
-struct Due {
+struct PendingAck {
     packet_id: PacketId,
     /// The reason of the application; `None` until it has acknowledged the message.
     reason: Option<PubAckReason>,
@@ -37,7 +37,7 @@ struct Due {
 pub(super) enum Arrival {
     New(AckToken),
     /// A duplicate: the application has or had it.
-    Again,
+    Duplicate,
 }
 
 impl Inbound {
@@ -66,22 +66,22 @@ impl Inbound {
             _ => None,
         };
         if let Some(reason) = carried {
-            self.due(qos).push_back(Due { packet_id, reason });
-            return Arrival::Again;
+            self.pending_acks(qos).push_back(PendingAck { packet_id, reason });
+            return Arrival::Duplicate;
         }
-        let is_due = (dup || held) && self.due(qos).iter().any(|due| due.packet_id == packet_id);
-        if is_due {
-            return Arrival::Again;
+        let is_pending = (dup || held) && self.pending_acks(qos).iter().any(|ack| ack.packet_id == packet_id);
+        if is_pending {
+            return Arrival::Duplicate;
         }
         if held && dup {
             // Our PUBREC was lost: acknowledge again, but do not deliver again [MQTT-4.3.3-10].
-            self.due(qos).push_back(Due { packet_id, reason: Some(PubAckReason::Success) });
-            return Arrival::Again;
+            self.pending_acks(qos).push_back(PendingAck { packet_id, reason: Some(PubAckReason::Success) });
+            return Arrival::Duplicate;
         }
         if qos == QoS::ExactlyOnce {
             session.apply(Change::Taken(packet_id));
         }
-        self.due(qos).push_back(Due { packet_id, reason: None });
+        self.pending_acks(qos).push_back(PendingAck { packet_id, reason: None });
         Arrival::New(AckToken { packet_id, qos, epoch: self.epoch })
     }
 
@@ -90,9 +90,9 @@ impl Inbound {
         if token.epoch != self.epoch {
             return;
         }
-        let due = self.due(token.qos).iter_mut().find(|due| due.packet_id == token.packet_id);
-        if let Some(due) = due {
-            due.reason.get_or_insert(reason);
+        let pending = self.pending_acks(token.qos).iter_mut().find(|ack| ack.packet_id == token.packet_id);
+        if let Some(ack) = pending {
+            ack.reason.get_or_insert(reason);
         } else if let Some((qos, answer)) = self.carried.get_mut(&token.packet_id)
             && *qos == token.qos
         {
@@ -109,13 +109,13 @@ impl Inbound {
         store: Option<&FileStore>,
         output: &mut Vec<u8>,
     ) {
-        while let Some(Due { packet_id, reason: Some(reason) }) = self.at_least_once.front() {
+        while let Some(PendingAck { packet_id, reason: Some(reason) }) = self.at_least_once.front() {
             let reason = if version.is_v5() { *reason } else { PubAckReason::Success };
             let written = Packet::PubAck(PubAck::new(*packet_id, reason)).append_to(version, output);
             debug_assert!(written.is_ok(), "{written:?}");
             self.at_least_once.pop_front();
         }
-        while let Some(Due { packet_id, reason: Some(reason) }) = self.exactly_once.front() {
+        while let Some(PendingAck { packet_id, reason: Some(reason) }) = self.exactly_once.front() {
             let reason = PubRecReason::try_from(ReasonCode::from(*reason)).unwrap_or(PubRecReason::UnspecifiedError);
             let reason = if version.is_v5() { reason } else { PubRecReason::Success };
             if reason.is_error() {
@@ -133,8 +133,8 @@ impl Inbound {
 
     /// The connection has ended; the session may continue.
     pub(super) fn carry(&mut self) {
-        for (qos, due) in [(QoS::AtLeastOnce, &mut self.at_least_once), (QoS::ExactlyOnce, &mut self.exactly_once)] {
-            self.carried.extend(due.drain(..).map(|due| (due.packet_id, (qos, due.reason))));
+        for (qos, acks) in [(QoS::AtLeastOnce, &mut self.at_least_once), (QoS::ExactlyOnce, &mut self.exactly_once)] {
+            self.carried.extend(acks.drain(..).map(|ack| (ack.packet_id, (qos, ack.reason))));
         }
     }
 
@@ -146,7 +146,7 @@ impl Inbound {
         self.epoch = self.epoch.wrapping_add(1);
     }
 
-    fn due(&mut self, qos: QoS) -> &mut VecDeque<Due> {
+    fn pending_acks(&mut self, qos: QoS) -> &mut VecDeque<PendingAck> {
         match qos {
             QoS::ExactlyOnce => &mut self.exactly_once,
             _ => &mut self.at_least_once,

@@ -63,7 +63,7 @@ impl<T> Machine<T> {
             Delivery::AtLeastOnce { packet_id, dup } | Delivery::ExactlyOnce { packet_id, dup } => (packet_id, dup),
         };
         match self.inbound.arrive(packet_id, publish.qos(), dup, &mut self.session) {
-            Arrival::Again => self.counters.duplicates += 1,
+            Arrival::Duplicate => self.counters.duplicates += 1,
             Arrival::New(token) => {
                 let held = self.session.held().map_or(0, |held| held.len());
                 if self.version().is_v5()

@@ -63,16 +63,16 @@ impl Offer {
             // Features that a CONNACK of 3.1.1 cannot announce are assumed; identifiers came with 5.0.
             return Offer { subscription_identifiers: false, ..Offer::default() };
         }
-        let said: Properties<'_> = connack.properties;
+        let properties: Properties<'_> = connack.properties;
         Offer {
-            receive_maximum: said.receive_maximum().map_or(u16::MAX, NonZeroU16::get),
-            maximum_qos: said.maximum_qos().unwrap_or(QoS::ExactlyOnce),
-            retain: said.retain_available().unwrap_or(true),
-            maximum_packet_size_bytes: said.maximum_packet_size().map(NonZeroU32::get),
-            topic_alias_maximum: said.topic_alias_maximum().unwrap_or(0),
-            wildcards: said.wildcard_subscription_available().unwrap_or(true),
-            subscription_identifiers: said.subscription_identifier_available().unwrap_or(true),
-            shared_subscriptions: said.shared_subscription_available().unwrap_or(true),
+            receive_maximum: properties.receive_maximum().map_or(u16::MAX, NonZeroU16::get),
+            maximum_qos: properties.maximum_qos().unwrap_or(QoS::ExactlyOnce),
+            retain: properties.retain_available().unwrap_or(true),
+            maximum_packet_size_bytes: properties.maximum_packet_size().map(NonZeroU32::get),
+            topic_alias_maximum: properties.topic_alias_maximum().unwrap_or(0),
+            wildcards: properties.wildcard_subscription_available().unwrap_or(true),
+            subscription_identifiers: properties.subscription_identifier_available().unwrap_or(true),
+            shared_subscriptions: properties.shared_subscription_available().unwrap_or(true),
         }
     }
 }

@@ -8,6 +8,7 @@
 //! [`Machine::take_output`] for bytes to send, [`Machine::on_time`] at [`Machine::deadline_ms`], and [`Machine::lost`]
 //! when the connection has ended. Times are milliseconds of any monotonic clock.
 
+mod auth_call;
 mod durable;
 mod events;
 mod handshake;
@@ -15,7 +16,6 @@ mod inbound;
 mod incoming;
 mod link;
 mod outgoing;
-mod question;
 mod requests;
 
 use std::collections::VecDeque;
@@ -28,17 +28,17 @@ use tautwire_session::Session;
 
 use crate::store::StoreWatch;
 use crate::{Credentials, Error, FileStore, Options};
+use auth_call::Reply;
 use durable::Tracked;
 use inbound::Inbound;
 use link::{Link, Phase};
-use question::Reply;
 use requests::Request;
 
+pub(crate) use auth_call::AuthCall;
 pub use events::{Acceptance, AckToken, Answer, Event, Handler, Incoming, MachineCounters};
 pub use link::Offer;
 pub use outgoing::Published;
-pub(crate) use question::Question;
-pub(crate) use requests::Wanted;
+pub(crate) use requests::FilterRequest;
 
 /// The capacity above which an emptied buffer is freed.
 const BUFFER_KEPT_BYTES: usize = 256 << 10;
@@ -81,7 +81,7 @@ pub struct Machine<T> {
     /// The driver calls authenticators that may wait.
     asks_outside: bool,
     /// The authenticator call that the driver has to make.
-    question: Option<Box<Question>>,
+    auth_call: Option<Box<AuthCall>>,
     /// Its result, until the step that needs it.
     answer: Option<Reply>,
     counters: MachineCounters,
@@ -112,7 +112,7 @@ impl<T> Machine<T> {
             last_sequence: 0,
             reauthentication: None,
             asks_outside: false,
-            question: None,
+            auth_call: None,
             answer: None,
             counters: MachineCounters::default(),
             options,

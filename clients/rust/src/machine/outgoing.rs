@@ -470,8 +470,8 @@ fn write_publish_with_properties(
         let property = Property::MessageExpiryInterval(left_s as u32);
         property.append_to(&mut block).map_err(|error| unwritable("PUBLISH", error))?;
     }
-    let said = Properties::from_wire(&block, PropertyContext::Publish).map_err(Error::BadPacket)?;
-    let chosen = said.topic_alias().map(std::num::NonZeroU16::get);
+    let properties = Properties::from_wire(&block, PropertyContext::Publish).map_err(Error::BadPacket)?;
+    let chosen = properties.topic_alias().map(std::num::NonZeroU16::get);
     let known = link.aliases_out.get(message.topic).copied();
     let maximum = options.topic_aliases.min(link.offer.topic_alias_maximum);
     let next = u16::try_from(link.aliases_out.len() + 1).unwrap_or(u16::MAX);

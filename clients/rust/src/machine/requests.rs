@@ -22,12 +22,12 @@ pub(super) struct Request<T> {
 }
 
 enum Kind {
-    Subscribe { filters: Vec<Wanted>, identifier: Option<SubscriptionId>, properties: PropertyBlock, why: Why },
+    Subscribe { filters: Vec<FilterRequest>, identifier: Option<SubscriptionId>, properties: PropertyBlock, why: Why },
     Unsubscribe { filters: Vec<Box<str>>, properties: PropertyBlock },
 }
 
 /// A filter with its subscription options.
-pub(crate) type Wanted = (Box<str>, SubscriptionOptions);
+pub(crate) type FilterRequest = (Box<str>, SubscriptionOptions);
 
 /// The purpose of a SUBSCRIBE.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -54,7 +54,7 @@ impl<T> Machine<T> {
     pub(crate) fn subscribe_to(
         &mut self,
         subscribe: &Subscribe,
-        filters: Vec<Wanted>,
+        filters: Vec<FilterRequest>,
         identifier: Option<SubscriptionId>,
         tag: T,
         handler: &mut impl Handler<T>,
@@ -69,7 +69,7 @@ impl<T> Machine<T> {
     /// so nothing changes there [MQTT-3.8.4-3].
     pub(crate) fn adjust(
         &mut self,
-        filters: Vec<Wanted>,
+        filters: Vec<FilterRequest>,
         identifier: Option<SubscriptionId>,
         handler: &mut impl Handler<T>,
     ) {

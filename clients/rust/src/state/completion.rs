@@ -51,10 +51,10 @@ impl<R> Completion<R> {
 ///
 /// At QoS 0 it resolves when the message has been written to the connection, because there is no acknowledgement.
 #[derive(Debug)]
-pub struct Publishing(pub(super) Way);
+pub struct Publishing(pub(super) PublishState);
 
 #[derive(Debug)]
-pub(super) enum Way {
+pub(super) enum PublishState {
     Sent,
     Tracked(Arc<Completion<Result<Published, Error>>>),
 }
@@ -64,8 +64,8 @@ impl Future for Publishing {
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         match &self.0 {
-            Way::Sent => Poll::Ready(Ok(Published { reason: tautwire_protocol::ReasonCode::Success })),
-            Way::Tracked(completion) => completion.poll(cx),
+            PublishState::Sent => Poll::Ready(Ok(Published { reason: tautwire_protocol::ReasonCode::Success })),
+            PublishState::Tracked(completion) => completion.poll(cx),
         }
     }
 }

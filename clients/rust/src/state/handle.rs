@@ -7,7 +7,7 @@ use std::task::{Context, Poll};
 
 use tautwire_protocol::{Property, PubAckReason, ReasonCode};
 
-use super::completion::{Completion, Publishing, Way};
+use super::completion::{Completion, PublishState, Publishing};
 use super::routes::{Granted, Routes, Tag, Target};
 use super::stream::Stream;
 use super::subscription::Subscription;
@@ -118,7 +118,7 @@ impl Handle {
     }
 
     pub(crate) fn counters(&self) -> Counters {
-        self.shared.with(|state| Counters { machine: state.machine.counters(), ..state.routes.intake.counters })
+        self.shared.with(|state| Counters { machine: state.machine.counters(), ..state.routes.delivery.counters })
     }
 
     pub(crate) fn client_id(&self) -> String {
@@ -219,8 +219,8 @@ impl State {
             Tag::Publish(completion)
         })?;
         Ok(Publishing(match (accepted, tracked) {
-            (Acceptance::Tracked, Some(completion)) => Way::Tracked(completion),
-            _ => Way::Sent,
+            (Acceptance::Tracked, Some(completion)) => PublishState::Tracked(completion),
+            _ => PublishState::Sent,
         }))
     }
 }

@@ -32,7 +32,7 @@ pub use status::{ConnectionEvent, Status};
 pub(crate) use status::{StatusBoard, add_waker};
 pub use subscription::Subscription;
 
-use crate::machine::{AckToken, Machine, MachineCounters, Question, millis};
+use crate::machine::{AckToken, AuthCall, Machine, MachineCounters, millis};
 use crate::options::CredentialsSource;
 use crate::properties::PropertyBlock;
 use crate::store::StoreWatch;
@@ -157,7 +157,7 @@ impl Shared {
         let mut state = lock(&self.state);
         let result = action(&mut state);
         state.settle_given_up();
-        let woken = std::mem::take(&mut state.routes.intake.woken);
+        let woken = std::mem::take(&mut state.routes.delivery.woken);
         let driver = if state.has_work() { state.driver.take() } else { None };
         drop(state);
         for waker in woken {
@@ -231,12 +231,12 @@ impl Shared {
 
     /// Handles bytes from the server.
     pub(crate) fn receive(&self, bytes: &[u8]) -> Result<(), Error> {
-        let (mut received, mut question) = self.with(|state| state.receive(bytes, self.now_ms()));
-        while let Some(asked) = question {
+        let (mut received, mut auth_call) = self.with(|state| state.receive(bytes, self.now_ms()));
+        while let Some(call) = auth_call {
             let guard = lock(&self.asking);
-            let answered = asked.ask();
-            (received, question) = self.with(|state| {
-                state.machine.answered(answered);
+            let result = call.run();
+            (received, auth_call) = self.with(|state| {
+                state.machine.finish_auth_call(result);
                 // The rest of the received bytes.
                 state.receive(&[], self.now_ms())
             });
@@ -248,28 +248,28 @@ impl Shared {
     /// Calls an authenticator that may wait for the data of the next CONNECT.
     pub(crate) fn prepare_authentication(&self) {
         let _guard = lock(&self.asking);
-        let question = lock(&self.state).machine.question_of_connect();
-        if let Some(question) = question {
-            let answered = question.ask();
-            lock(&self.state).machine.answered(answered);
+        let auth_call = lock(&self.state).machine.auth_call_of_connect();
+        if let Some(auth_call) = auth_call {
+            let result = auth_call.run();
+            lock(&self.state).machine.finish_auth_call(result);
         }
     }
 
     /// Starts a re-authentication.
     pub(crate) fn reauthenticate(&self, tag: Tag) -> Result<(), Error> {
         let _guard = lock(&self.asking);
-        let question = self.with(|state| state.machine.question_of_reauthentication());
-        let answered = question.map(Question::ask);
+        let auth_call = self.with(|state| state.machine.auth_call_of_reauthentication());
+        let result = auth_call.map(AuthCall::run);
         self.with(|state| {
-            let is_answered = answered.is_some();
-            if let Some(answered) = answered {
-                state.machine.answered(answered);
+            let has_result = result.is_some();
+            if let Some(result) = result {
+                state.machine.finish_auth_call(result);
             }
             let begun = match state.closed() {
                 Some(why) => Err(why),
                 None => state.machine.reauthenticate(tag),
             };
-            if is_answered {
+            if has_result {
                 state.machine.forget_answer();
             }
             begun
@@ -315,7 +315,7 @@ impl Shared {
             state.machine.lost();
             let cut_short = state.machine.take_reauthentication();
             state.routes.fail_all(cut_short.into_iter().collect(), error);
-            state.routes.intake.counters.disconnections += 1;
+            state.routes.delivery.counters.disconnections += 1;
             let again = may_try_again
                 && state.stop == Stop::No
                 && state.machine.options().reconnect.is_some()
@@ -326,7 +326,7 @@ impl Shared {
                     false => ConnectionEvent::AttemptFailed(error.clone()),
                 };
                 let woken = state.routes.board.set(Status::Offline(error.clone()), Some(event));
-                state.routes.intake.woken.extend(woken);
+                state.routes.delivery.woken.extend(woken);
             } else {
                 state.finish(error);
             }
@@ -342,7 +342,7 @@ impl Shared {
     pub(crate) fn set_connecting(&self) {
         self.with(|state| {
             let woken = state.routes.board.set(Status::Connecting, None);
-            state.routes.intake.woken.extend(woken);
+            state.routes.delivery.woken.extend(woken);
         });
     }
 
@@ -385,12 +385,12 @@ impl Shared {
 
 impl State {
     /// Also returns the authenticator call that is needed before the machine continues.
-    fn receive(&mut self, bytes: &[u8], now_ms: u64) -> (Result<(), Error>, Option<Box<Question>>) {
+    fn receive(&mut self, bytes: &[u8], now_ms: u64) -> (Result<(), Error>, Option<Box<AuthCall>>) {
         let received = self.machine.receive(bytes, now_ms, &mut self.routes);
         if self.routes.made_room {
             self.wake_room();
         }
-        (received, self.machine.take_question())
+        (received, self.machine.take_auth_call())
     }
 
     fn has_work(&self) -> bool {
@@ -401,7 +401,7 @@ impl State {
     }
 
     fn wants_reading(&self) -> bool {
-        self.routes.intake.holding_up == 0
+        self.routes.delivery.holding_up == 0
             || self.machine.awaits_answer()
             || self.stop != Stop::No
             || !self.room.is_empty()
@@ -410,16 +410,16 @@ impl State {
     fn update_reading(&mut self) -> bool {
         let wants = self.wants_reading();
         if self.reading && !wants {
-            self.routes.intake.counters.reading_held_up += 1;
+            self.routes.delivery.counters.reading_held_up += 1;
         }
-        self.routes.intake.is_forced = wants && self.routes.intake.holding_up > 0;
+        self.routes.delivery.is_forced = wants && self.routes.delivery.holding_up > 0;
         self.reading = wants;
         wants
     }
 
     fn wake_room(&mut self) {
         self.routes.made_room = false;
-        self.routes.intake.woken.append(&mut self.room);
+        self.routes.delivery.woken.append(&mut self.room);
     }
 
     /// Acknowledges messages that no stream will acknowledge.
@@ -465,7 +465,7 @@ impl State {
             self.finish(&Error::Closed);
         }
         let driver = self.driver.take();
-        self.routes.intake.woken.extend(driver);
+        self.routes.delivery.woken.extend(driver);
     }
 
     fn finish(&mut self, why: &Error) {
@@ -478,7 +478,7 @@ impl State {
         self.routes.end(why);
         let event = ConnectionEvent::Ended(why.clone());
         let woken = self.routes.board.set(Status::Closed(why.clone()), Some(event));
-        self.routes.intake.woken.extend(woken);
+        self.routes.delivery.woken.extend(woken);
         if self.stop == Stop::No {
             self.stop = Stop::Left;
         }

@@ -13,7 +13,7 @@ use super::completion::Completion;
 use super::lock;
 use super::stream::{Stream, Unclaimed};
 use super::{ConnectionEvent, Status, StatusBoard};
-use crate::machine::{AckToken, Answer, Event, Handler, Incoming, Published, Wanted};
+use crate::machine::{AckToken, Answer, Event, FilterRequest, Handler, Incoming, Published};
 use crate::{Counters, Error, Message, Options, Subscribe};
 
 /// The machine's tag for a pending operation.
@@ -49,11 +49,11 @@ pub(super) struct Route {
 
 /// What to send to the server when a route is removed.
 #[derive(Debug, Default)]
-pub(super) struct Left {
+pub(super) struct RouteRemoval {
     /// Filters that no other route has.
     pub(super) unwanted: Vec<Box<str>>,
     /// Filters for which the other routes need other options.
-    pub(super) changed: Vec<Wanted>,
+    pub(super) changed: Vec<FilterRequest>,
     /// The identifier of the subscriptions to `changed`.
     pub(super) identifier: Option<SubscriptionId>,
 }
@@ -68,7 +68,7 @@ pub(super) enum Target {
 pub(crate) struct Routes {
     routes: Vec<Route>,
     last_id: u64,
-    pub(super) intake: Intake,
+    pub(super) delivery: Delivery,
     /// Messages delivered to several streams: acknowledged when the last one is done.
     shares: HashMap<AckToken, usize>,
     unclaimed: Unclaimed,
@@ -84,7 +84,7 @@ pub(crate) struct Routes {
 
 /// The state that message delivery changes, besides the stream.
 #[derive(Debug, Default)]
-pub(super) struct Intake {
+pub(super) struct Delivery {
     /// Streams that are full and pause reading.
     pub(super) holding_up: usize,
     /// Reading continues although a stream is full.
@@ -110,7 +110,11 @@ impl Routes {
 
     /// Adds a route that needs a SUBSCRIBE. Returns the options to request: two subscriptions to one filter are one for the server
     /// [MQTT-3.8.4-3].
-    pub(super) fn ask(&mut self, subscribe: &Subscribe, target: Target) -> (u64, Vec<Wanted>, Option<SubscriptionId>) {
+    pub(super) fn ask(
+        &mut self,
+        subscribe: &Subscribe,
+        target: Target,
+    ) -> (u64, Vec<FilterRequest>, Option<SubscriptionId>) {
         let id = self.add(subscribe, Some(subscribe.options), target);
         let wanted = subscribe.filters.iter().map(|filter| {
             let merged = self.merged(filter).unwrap_or(subscribe.options);
@@ -119,7 +123,7 @@ impl Routes {
                 SubscriptionOptions { retain_handling: subscribe.options.retain_handling, ..merged },
             )
         });
-        let wanted: Vec<Wanted> = wanted.collect();
+        let wanted: Vec<FilterRequest> = wanted.collect();
         let known = || match &wanted[..] {
             [(filter, _)] => self.identifier_of(filter),
             _ => None,
@@ -153,7 +157,7 @@ impl Routes {
             .claim(|message| route.takes_rest || route.wants(&message.publish.as_publish(), message.topic()));
         for message in claimed {
             let token = message.token;
-            if !self.intake.hand(&route.target, message) {
+            if !self.delivery.deliver(&route.target, message) {
                 self.given_up.extend(token);
             }
         }
@@ -162,11 +166,11 @@ impl Routes {
     }
 
     /// Removes a route; returns what to send to the server if the route had a SUBSCRIBE.
-    pub(super) fn remove(&mut self, id: u64) -> Left {
-        let Some(at) = self.routes.iter().position(|route| route.id == id) else { return Left::default() };
+    pub(super) fn remove(&mut self, id: u64) -> RouteRemoval {
+        let Some(at) = self.routes.iter().position(|route| route.id == id) else { return RouteRemoval::default() };
         let before: Vec<_> = self.routes[at].filters.iter().map(|filter| self.merged(filter)).collect();
         let route = self.routes.remove(at);
-        let mut left = Left::default();
+        let mut left = RouteRemoval::default();
         for (filter, before) in route.filters.into_iter().zip(before) {
             match self.merged(&filter) {
                 Some(now) if before != Some(now) => {
@@ -211,7 +215,7 @@ impl Routes {
 
     /// A stream no longer pauses reading.
     pub(super) fn stop_holding_up(&mut self, held_up: bool) {
-        self.intake.holding_up = self.intake.holding_up.saturating_sub(usize::from(held_up));
+        self.delivery.holding_up = self.delivery.holding_up.saturating_sub(usize::from(held_up));
     }
 
     /// Removes one holder of the message of `token`; returns whether it was the last.
@@ -229,15 +233,15 @@ impl Routes {
     pub(super) fn end(&mut self, why: &Error) {
         for route in self.routes.drain(..) {
             match route.target {
-                Target::Stream(stream) => self.intake.woken.extend(stream.end(why.clone())),
+                Target::Stream(stream) => self.delivery.woken.extend(stream.end(why.clone())),
                 Target::Replies(replies) => {
                     for (_, completion) in lock(&replies).drain() {
-                        self.intake.woken.extend(completion.complete(Err(why.clone())));
+                        self.delivery.woken.extend(completion.complete(Err(why.clone())));
                     }
                 }
             }
         }
-        self.intake.holding_up = 0;
+        self.delivery.holding_up = 0;
         self.unclaimed.clear();
     }
 
@@ -245,13 +249,13 @@ impl Routes {
         let given_up =
             if self.keeps_unclaimed { self.unclaimed.keep(message, self.unclaimed_limit) } else { Some(token) };
         if let Some(token) = given_up {
-            self.intake.counters.unclaimed_dropped += 1;
+            self.delivery.counters.unclaimed_dropped += 1;
             self.given_up.push(token);
         }
     }
 
     fn tell_tag(&mut self, tag: Tag, error: &Error) {
-        self.intake.woken.extend(match tag {
+        self.delivery.woken.extend(match tag {
             Tag::Publish(completion) => completion.complete(Err(error.clone())),
             Tag::Subscribe(completion) => completion.complete(Err(error.clone())),
             Tag::Unsubscribe(completion) => completion.complete(Err(error.clone())),
@@ -280,9 +284,9 @@ impl Route {
     }
 }
 
-impl Intake {
+impl Delivery {
     /// Delivers a message to a target; returns whether the application will acknowledge it.
-    fn hand(&mut self, target: &Target, message: Message) -> bool {
+    fn deliver(&mut self, target: &Target, message: Message) -> bool {
         match target {
             Target::Stream(stream) => {
                 let has_token = message.token.is_some();
@@ -310,7 +314,7 @@ impl Handler<Tag> for Routes {
     fn message(&mut self, incoming: &Incoming<'_>) -> Answer {
         let publish = &incoming.publish;
         let topic = publish.topic.map_or("", TopicName::as_str);
-        let Routes { routes, intake, shares, .. } = self;
+        let Routes { routes, delivery, shares, .. } = self;
         let keep = |publish: &OwnedPublish| Message { publish: publish.clone(), token: incoming.token };
         let mut wanting = routes.iter().filter(|route| route.wants(publish, topic));
         let first = wanting.next().or_else(|| routes.iter().find(|route| route.takes_rest));
@@ -321,7 +325,7 @@ impl Handler<Tag> for Routes {
                     self.settle_unwanted(Message { publish, token: Some(token) }, token);
                     return Answer::Later;
                 }
-                _ => self.intake.counters.unrouted += 1,
+                _ => self.delivery.counters.unrouted += 1,
             }
             return Answer::Acknowledge;
         };
@@ -329,10 +333,10 @@ impl Handler<Tag> for Routes {
         let Ok(owned) = publish.to_owned_publish() else { return Answer::Acknowledge };
         let mut holders = 0;
         for other in wanting {
-            holders += usize::from(intake.hand(&other.target, keep(&owned)));
+            holders += usize::from(delivery.deliver(&other.target, keep(&owned)));
         }
         let message = Message { publish: owned, token: incoming.token };
-        holders += usize::from(intake.hand(&first.target, message));
+        holders += usize::from(delivery.deliver(&first.target, message));
         if let (Some(token), 2..) = (incoming.token, holders) {
             shares.insert(token, holders);
         }
@@ -343,18 +347,18 @@ impl Handler<Tag> for Routes {
         match event {
             Event::Published(Tag::Publish(completion), outcome) => {
                 self.made_room = true;
-                self.intake.woken.extend(completion.complete(outcome));
+                self.delivery.woken.extend(completion.complete(outcome));
             }
             Event::Subscribed(Tag::Subscribe(completion), outcome) => {
                 let outcome = outcome.map(|(reasons, text)| (reasons, text.map(Into::into)));
-                self.intake.woken.extend(completion.complete(outcome));
+                self.delivery.woken.extend(completion.complete(outcome));
             }
             Event::Unsubscribed(Tag::Unsubscribe(completion), outcome) => {
                 let outcome = outcome.map(|(reasons, _)| reasons.into_iter().map(Into::into).collect());
-                self.intake.woken.extend(completion.complete(outcome));
+                self.delivery.woken.extend(completion.complete(outcome));
             }
             Event::Reauthenticated(Tag::Reauthenticate(completion)) => {
-                self.intake.woken.extend(completion.complete(Ok(())));
+                self.delivery.woken.extend(completion.complete(Ok(())));
             }
             // The events that follow resolve tags of their own kind.
             Event::Published(tag, _)
@@ -373,13 +377,13 @@ impl Handler<Tag> for Routes {
                 let session_present = connack.session_present;
                 let status = Status::Online { session_present };
                 let woken = self.board.set(status, Some(ConnectionEvent::Connected { session_present }));
-                self.intake.woken.extend(woken);
+                self.delivery.woken.extend(woken);
             }
             Event::SubscriptionLost(filter, error) => {
                 crate::log::subscription_lost(&filter, &error);
                 for route in self.routes.iter().filter(|route| route.filters.contains(&filter)) {
                     if let Target::Stream(stream) = &route.target {
-                        self.intake.woken.extend(stream.end(error.clone()));
+                        self.delivery.woken.extend(stream.end(error.clone()));
                     }
                 }
             }

@@ -24,7 +24,7 @@ pub(super) struct Disk {
 struct Lock(File);
 
 /// The result of opening a file.
-pub(super) struct Found {
+pub(super) struct OpenedFile {
     pub(super) disk: Disk,
     pub(super) ledger: Ledger,
     pub(super) file_bytes: u64,
@@ -69,7 +69,7 @@ impl Drop for Lock {
 }
 
 impl Disk {
-    pub(super) fn open(path: &Path) -> io::Result<Found> {
+    pub(super) fn open(path: &Path) -> io::Result<OpenedFile> {
         let lock = Lock::of(path)?;
         // A crash during compaction leaves this file.
         match fs::remove_file(beside(path, ".new")) {
@@ -84,7 +84,7 @@ impl Disk {
             let dropped_bytes = content.len() as u64;
             disk.begin()?;
             let (ledger, file_bytes) = (Ledger::default(), HEADER_BYTES as u64);
-            return Ok(Found { disk, ledger, file_bytes, dropped_bytes, content: header().to_vec() });
+            return Ok(OpenedFile { disk, ledger, file_bytes, dropped_bytes, content: header().to_vec() });
         }
         if content[..HEADER_BYTES] != header() {
             return Err(io::Error::new(io::ErrorKind::InvalidData, "it is not a session file of version 1"));
@@ -102,7 +102,7 @@ impl Disk {
         }
         disk.file.seek(SeekFrom::Start(at as u64))?;
         disk.written_bytes = at as u64;
-        Ok(Found { disk, ledger, file_bytes: at as u64, dropped_bytes, content })
+        Ok(OpenedFile { disk, ledger, file_bytes: at as u64, dropped_bytes, content })
     }
 
     fn begin(&mut self) -> io::Result<()> {

@@ -40,19 +40,19 @@ const LAZY_SYNC: Duration = Duration::from_millis(100);
 /// The format is that of the Go client's store.
 pub struct FileStore {
     inner: Arc<Inner>,
-    found: Option<Found>,
+    found: Option<RestoredSession>,
     dropped_bytes: u64,
 }
 
 /// The session of an earlier process.
-pub(crate) struct Found {
+pub(crate) struct RestoredSession {
     pub(crate) client_id: Option<String>,
     /// In the order of publication.
-    pub(crate) outgoing: Vec<FoundMessage>,
+    pub(crate) outgoing: Vec<RestoredMessage>,
     pub(crate) received: Vec<PacketId>,
 }
 
-pub(crate) struct FoundMessage {
+pub(crate) struct RestoredMessage {
     pub(crate) sequence: u64,
     pub(crate) packet_id: Option<PacketId>,
     /// The PUBLISH packet and its version; `None` once PUBREC has arrived.
@@ -61,15 +61,15 @@ pub(crate) struct FoundMessage {
 
 struct Inner {
     path: PathBuf,
-    /// Held during I/O, and taken before the book. `None` once it is closed.
+    /// Held during I/O, and taken before the state. `None` once it is closed.
     disk: Mutex<Option<Disk>>,
-    book: Mutex<Book>,
+    state: Mutex<StoreState>,
     /// Signals that there is something to write.
-    bell: Condvar,
+    wake: Condvar,
 }
 
 #[derive(Debug)]
-struct Book {
+struct StoreState {
     ledger: Ledger,
     /// Records that are not written yet.
     pending: Vec<u8>,
@@ -97,19 +97,19 @@ impl FileStore {
     /// [`Error::Store`]: the file cannot be read or written, is open elsewhere, or is not a session file. It is left unchanged then.
     pub fn open(path: impl AsRef<Path>) -> Result<FileStore, Error> {
         let path = path.as_ref();
-        let disk::Found { disk, ledger, file_bytes, dropped_bytes, content } =
+        let disk::OpenedFile { disk, ledger, file_bytes, dropped_bytes, content } =
             Disk::open(path).map_err(|error| failed(path, error))?;
-        let outgoing = ledger.outgoing.iter().map(|(sequence, outgoing)| FoundMessage {
+        let outgoing = ledger.outgoing.iter().map(|(sequence, outgoing)| RestoredMessage {
             sequence: *sequence,
             packet_id: outgoing.packet_id,
             packet: outgoing.place.and_then(|place| packet_at(&content, place)),
         });
-        let found = Found {
+        let found = RestoredSession {
             client_id: ledger.client_id.clone(),
             outgoing: outgoing.collect(),
             received: ledger.received.iter().copied().collect(),
         };
-        let book = Book {
+        let state = StoreState {
             ledger,
             pending: Vec::new(),
             spare: Vec::new(),
@@ -122,8 +122,8 @@ impl FileStore {
             failure: None,
             is_closed: false,
         };
-        let (disk, book) = (Mutex::new(Some(disk)), Mutex::new(book));
-        let inner = Arc::new(Inner { path: path.to_owned(), disk, book, bell: Condvar::new() });
+        let (disk, state) = (Mutex::new(Some(disk)), Mutex::new(state));
+        let inner = Arc::new(Inner { path: path.to_owned(), disk, state, wake: Condvar::new() });
         let writing = inner.clone();
         let started = std::thread::Builder::new().name("tautwire-store".into()).spawn(move || writing.run());
         started.map_err(|error| failed(path, error))?;
@@ -132,7 +132,7 @@ impl FileStore {
 
     /// The client identifier of the session, if it has one.
     pub fn client_id(&self) -> Option<String> {
-        lock(&self.inner.book).ledger.client_id.clone()
+        lock(&self.inner.state).ledger.client_id.clone()
     }
 
     /// The bytes of an incomplete record that opening has cut off, left by a crash.
@@ -140,7 +140,7 @@ impl FileStore {
         self.dropped_bytes
     }
 
-    pub(crate) fn take_found(&mut self) -> Option<Found> {
+    pub(crate) fn take_restored(&mut self) -> Option<RestoredSession> {
         self.found.take()
     }
 
@@ -151,22 +151,22 @@ impl FileStore {
 
     /// Adds a record to the next write.
     pub(crate) fn record(&self, record: &Record<'_>) {
-        let mut book = lock(&self.inner.book);
-        if book.is_closed || book.failure.is_some() {
+        let mut state = lock(&self.inner.state);
+        if state.is_closed || state.failure.is_some() {
             return;
         }
-        let bytes = record.append_to(&mut book.pending) as u64;
-        let place = Place { offset: book.file_bytes, bytes };
-        let follows = book.ledger.apply(record, place);
+        let bytes = record.append_to(&mut state.pending) as u64;
+        let place = Place { offset: state.file_bytes, bytes };
+        let follows = state.ledger.apply(record, place);
         debug_assert!(follows, "{record:?}");
-        book.file_bytes += bytes;
-        book.recorded += 1;
+        state.file_bytes += bytes;
+        state.recorded += 1;
         if record.is_urgent() {
-            book.urgent = book.recorded;
-            self.inner.bell.notify_one();
-        } else if book.lazy_due.is_none() {
-            book.lazy_due = Some(Instant::now() + LAZY_SYNC);
-            self.inner.bell.notify_one();
+            state.urgent = state.recorded;
+            self.inner.wake.notify_one();
+        } else if state.lazy_due.is_none() {
+            state.lazy_due = Some(Instant::now() + LAZY_SYNC);
+            self.inner.wake.notify_one();
         }
     }
 }
@@ -178,17 +178,17 @@ pub(crate) struct StoreWatch(Arc<Inner>);
 impl StoreWatch {
     /// The position that must be on disk before anything more is sent.
     pub(crate) fn ticket(&self) -> Option<u64> {
-        let book = lock(&self.0.book);
-        (book.urgent > book.synced || book.failure.is_some()).then_some(book.urgent)
+        let state = lock(&self.0.state);
+        (state.urgent > state.synced || state.failure.is_some()).then_some(state.urgent)
     }
 
     pub(crate) fn poll_synced(&self, ticket: u64, cx: &Context<'_>) -> Poll<Result<(), Error>> {
-        let mut book = lock(&self.0.book);
-        match &book.failure {
+        let mut state = lock(&self.0.state);
+        match &state.failure {
             Some(error) => Poll::Ready(Err(error.clone())),
-            None if book.synced >= ticket || book.is_closed => Poll::Ready(Ok(())),
+            None if state.synced >= ticket || state.is_closed => Poll::Ready(Ok(())),
             None => {
-                add_waker(&mut book.waiters, cx);
+                add_waker(&mut state.waiters, cx);
                 Poll::Pending
             }
         }
@@ -210,19 +210,19 @@ impl Inner {
 
     /// Waits until there is something to write; returns `false` if the store is closed.
     fn wait(&self) -> bool {
-        let mut book = lock(&self.book);
+        let mut state = lock(&self.state);
         loop {
-            if book.is_closed || book.failure.is_some() {
+            if state.is_closed || state.failure.is_some() {
                 return false;
             }
-            if book.urgent > book.synced {
+            if state.urgent > state.synced {
                 return true;
             }
-            book = match book.lazy_due {
-                None => self.bell.wait(book).unwrap_or_else(PoisonError::into_inner),
+            state = match state.lazy_due {
+                None => self.wake.wait(state).unwrap_or_else(PoisonError::into_inner),
                 Some(due) => match due.checked_duration_since(Instant::now()) {
                     None => return true,
-                    Some(left) => self.bell.wait_timeout(book, left).unwrap_or_else(PoisonError::into_inner).0,
+                    Some(left) => self.wake.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner).0,
                 },
             };
         }
@@ -231,27 +231,27 @@ impl Inner {
     fn sync(&self, disk: &mut Option<Disk>) {
         let Some(disk) = disk else { return };
         let (batch, recorded) = {
-            let mut book = lock(&self.book);
-            if book.failure.is_some() {
+            let mut state = lock(&self.state);
+            if state.failure.is_some() {
                 return;
             }
-            book.lazy_due = None;
-            let spare = std::mem::take(&mut book.spare);
-            (std::mem::replace(&mut book.pending, spare), book.recorded)
+            state.lazy_due = None;
+            let spare = std::mem::take(&mut state.spare);
+            (std::mem::replace(&mut state.pending, spare), state.recorded)
         };
         let written = if batch.is_empty() { Ok(()) } else { disk.append(&batch) };
         let (woken, snapshot) = {
-            let mut book = lock(&self.book);
+            let mut state = lock(&self.state);
             match written {
-                Ok(()) => book.synced = recorded,
+                Ok(()) => state.synced = recorded,
                 // It is unknown which data is lost.
-                Err(error) => book.failure = Some(failed(&self.path, error)),
+                Err(error) => state.failure = Some(failed(&self.path, error)),
             }
             if batch.capacity() <= BUFFER_KEPT_BYTES {
-                book.spare = batch;
-                book.spare.clear();
+                state.spare = batch;
+                state.spare.clear();
             }
-            (std::mem::take(&mut book.waiters), book.snapshot_if_due())
+            (std::mem::take(&mut state.waiters), state.snapshot_if_due())
         };
         woken.into_iter().for_each(Waker::wake);
         if let Some((snapshot, end)) = snapshot {
@@ -262,22 +262,22 @@ impl Inner {
     /// Compacts the file. New records may arrive meanwhile; they follow `end`.
     fn compact(&self, disk: &mut Disk, snapshot: &Snapshot, end: u64) {
         let rewritten = disk.rewrite(snapshot);
-        let mut book = lock(&self.book);
+        let mut state = lock(&self.state);
         match rewritten {
             Ok(rewritten) => {
-                for (sequence, outgoing) in &mut book.ledger.outgoing {
+                for (sequence, outgoing) in &mut state.ledger.outgoing {
                     let Some(place) = &mut outgoing.place else { continue };
                     place.offset = match rewritten.moved.get(sequence) {
                         Some(offset) if place.offset < end => *offset,
                         _ => place.offset - end + rewritten.file_bytes,
                     };
                 }
-                book.file_bytes = book.file_bytes - end + rewritten.file_bytes;
+                state.file_bytes = state.file_bytes - end + rewritten.file_bytes;
             }
             Err(error) => {
-                book.failure = Some(failed(&self.path, error));
-                let woken = std::mem::take(&mut book.waiters);
-                drop(book);
+                state.failure = Some(failed(&self.path, error));
+                let woken = std::mem::take(&mut state.waiters);
+                drop(state);
                 woken.into_iter().for_each(Waker::wake);
             }
         }
@@ -288,16 +288,16 @@ impl Inner {
         self.sync(&mut disk);
         *disk = None;
         let woken = {
-            let mut book = lock(&self.book);
-            book.is_closed = true;
-            std::mem::take(&mut book.waiters)
+            let mut state = lock(&self.state);
+            state.is_closed = true;
+            std::mem::take(&mut state.waiters)
         };
-        self.bell.notify_all();
+        self.wake.notify_all();
         woken.into_iter().for_each(Waker::wake);
     }
 }
 
-impl Book {
+impl StoreState {
     fn snapshot_if_due(&self) -> Option<(Snapshot, u64)> {
         let useless_bytes = self.file_bytes.saturating_sub(self.ledger.live_bytes);
         let is_due = useless_bytes > COMPACT_BYTES && useless_bytes > self.ledger.live_bytes;

@@ -38,12 +38,12 @@ type Message = (u64, Option<u16>, Option<Vec<u8>>);
 
 /// The content of a store, for comparison.
 fn state(store: &mut FileStore) -> (Option<String>, Vec<Message>, Vec<u16>) {
-    let found = store.take_found().unwrap();
-    let outgoing = found.outgoing.into_iter().map(|message| {
+    let restored = store.take_restored().unwrap();
+    let outgoing = restored.outgoing.into_iter().map(|message| {
         let packet = message.packet.map(|(_, packet)| packet);
         (message.sequence, message.packet_id.map(PacketId::get), packet)
     });
-    (found.client_id, outgoing.collect(), found.received.into_iter().map(PacketId::get).collect())
+    (restored.client_id, outgoing.collect(), restored.received.into_iter().map(PacketId::get).collect())
 }
 
 fn some_records(store: &FileStore) {
@@ -179,7 +179,7 @@ fn what_nothing_depends_on_is_written_a_little_later() {
     store.record(&queued(1, b"x"));
     for record in [None, Some(Record::Done { sequence: 1 })] {
         record.iter().for_each(|record| store.record(record));
-        let ticket = lock(&store.inner.book).recorded;
+        let ticket = lock(&store.inner.state).recorded;
         let synced = crate::blocking::block_on(
             std::future::poll_fn(|cx| watch.poll_synced(ticket, cx)),
             Some(Instant::now() + Duration::from_secs(30)),

@@ -20,7 +20,7 @@ pub(super) fn explain(error: &Error) -> TlsFailure {
     );
     match error {
         Error::InvalidCertificate(error) => certificate(error),
-        Error::AlertReceived(alert) => told(*alert),
+        Error::AlertReceived(alert) => alert_failure(*alert),
         _ if is_not_tls => TlsFailure::new(TlsFault::NotSpoken, "to connect without TLS, use mqtt:// or ws://"),
         Error::PeerIncompatible(what) => TlsFailure::new(TlsFault::NothingInCommon, format!("{what:?}")),
         error => TlsFailure::new(TlsFault::Violation, error.to_string()),
@@ -76,7 +76,7 @@ fn certificate(error: &CertificateError) -> TlsFailure {
 }
 
 /// Explains an alert of the server.
-fn told(alert: AlertDescription) -> TlsFailure {
+fn alert_failure(alert: AlertDescription) -> TlsFailure {
     let refused = |why: &str| TlsFailure::new(TlsFault::ClientCertificateRefused, why);
     match alert {
         AlertDescription::CertificateRequired => TlsFailure::new(TlsFault::ClientCertificateRequired, ""),

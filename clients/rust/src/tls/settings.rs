@@ -12,7 +12,7 @@ use rustls::pki_types::{CertificateDer, CertificateRevocationListDer, PrivateKey
 use rustls::{ClientConfig, RootCertStore};
 
 use super::failure::{TlsFailure, TlsFault};
-use super::verifier::{TakesAny, Verifier};
+use super::verifier::{AcceptAnyVerifier, Verifier};
 use crate::Error;
 
 /// The trusted authorities and the client certificate. Default: the system's certification authorities, no client certificate.
@@ -140,7 +140,7 @@ impl Tls {
         let failed = |error: rustls::Error| settings(error.to_string());
         let provider = Arc::new(ring::default_provider());
         let verifier: Arc<dyn ServerCertVerifier> = match self.takes_any {
-            true => Arc::new(TakesAny(provider.clone())),
+            true => Arc::new(AcceptAnyVerifier(provider.clone())),
             false => self.verifier(provider.clone())?,
         };
         let builder = ClientConfig::builder_with_provider(provider)

@@ -78,9 +78,9 @@ fn is_self_signed(certificate: &CertificateDer<'_>) -> bool {
 
 /// A verifier that accepts every certificate.
 #[derive(Debug)]
-pub(super) struct TakesAny(pub(super) Arc<CryptoProvider>);
+pub(super) struct AcceptAnyVerifier(pub(super) Arc<CryptoProvider>);
 
-impl ServerCertVerifier for TakesAny {
+impl ServerCertVerifier for AcceptAnyVerifier {
     fn verify_server_cert(
         &self,
         _: &CertificateDer<'_>,

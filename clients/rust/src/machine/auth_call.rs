@@ -7,7 +7,7 @@ use super::{Machine, Phase};
 use crate::{Authenticator, Error};
 
 /// A call to the authenticator, with the authenticator itself.
-pub(crate) struct Question {
+pub(crate) struct AuthCall {
     authenticator: Box<dyn Authenticator>,
     step: Step,
     data: Option<Vec<u8>>,
@@ -21,7 +21,7 @@ enum Step {
 }
 
 /// The result of the call.
-pub(crate) struct Answered {
+pub(crate) struct AuthResult {
     authenticator: Box<dyn Authenticator>,
     answer: Reply,
 }
@@ -29,16 +29,16 @@ pub(crate) struct Answered {
 /// The data to send; `None` at the end of an exchange.
 pub(super) type Reply = Result<Option<Vec<u8>>, Error>;
 
-impl Question {
+impl AuthCall {
     /// Calls the authenticator. No lock of the client is held.
-    pub(crate) fn ask(self) -> Answered {
-        let Question { mut authenticator, step, data } = self;
+    pub(crate) fn run(self) -> AuthResult {
+        let AuthCall { mut authenticator, step, data } = self;
         let answer = match step {
             Step::Begin => authenticator.begin(),
             Step::Respond => authenticator.respond(data.as_deref()),
             Step::Finish => authenticator.finish(data.as_deref()).map(|()| None),
         };
-        Answered { authenticator, answer }
+        AuthResult { authenticator, answer }
     }
 }
 
@@ -49,24 +49,24 @@ impl<T> Machine<T> {
     }
 
     /// The call that is needed before CONNECT.
-    pub(crate) fn question_of_connect(&mut self) -> Option<Question> {
-        self.question(Step::Begin, None)
+    pub(crate) fn auth_call_of_connect(&mut self) -> Option<AuthCall> {
+        self.auth_call(Step::Begin, None)
     }
 
     /// The call that is needed before a re-authentication.
-    pub(crate) fn question_of_reauthentication(&mut self) -> Option<Question> {
-        (self.phase == Phase::Open && self.reauthentication.is_none()).then(|| self.question(Step::Begin, None))?
+    pub(crate) fn auth_call_of_reauthentication(&mut self) -> Option<AuthCall> {
+        (self.phase == Phase::Open && self.reauthentication.is_none()).then(|| self.auth_call(Step::Begin, None))?
     }
 
     /// The call that is needed before the machine can handle the received packet.
-    pub(crate) fn take_question(&mut self) -> Option<Box<Question>> {
-        self.question.take()
+    pub(crate) fn take_auth_call(&mut self) -> Option<Box<AuthCall>> {
+        self.auth_call.take()
     }
 
     /// Returns the authenticator. The next step takes the result.
-    pub(crate) fn answered(&mut self, answered: Answered) {
-        self.options.authenticator = Some(answered.authenticator);
-        self.answer = Some(answered.answer);
+    pub(crate) fn finish_auth_call(&mut self, result: AuthResult) {
+        self.options.authenticator = Some(result.authenticator);
+        self.answer = Some(result.answer);
     }
 
     /// The step that needed the result was not taken.
@@ -92,14 +92,14 @@ impl<T> Machine<T> {
             return false;
         }
         let data = properties.authentication_data().map(<[u8]>::to_vec);
-        self.question = self.question(step, data).map(Box::new);
-        self.question.is_some()
+        self.auth_call = self.auth_call(step, data).map(Box::new);
+        self.auth_call.is_some()
     }
 
-    fn question(&mut self, step: Step, data: Option<Vec<u8>>) -> Option<Question> {
+    fn auth_call(&mut self, step: Step, data: Option<Vec<u8>>) -> Option<AuthCall> {
         let asks_outside = self.asks_outside;
         let authenticator =
             self.options.authenticator.take_if(|authenticator| asks_outside && authenticator.may_wait())?;
-        Some(Question { authenticator, step, data })
+        Some(AuthCall { authenticator, step, data })
     }
 }
