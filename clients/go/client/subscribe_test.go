@@ -44,7 +44,7 @@ func asks(t *testing.T, refuse func(asked) bool) (*fake, <-chan asked) {
 			for filter := range p.Filters() {
 				all <- asked{filter: filter, ends: true}
 			}
-			return server.AgreeToUnsubscribe(c, p)
+			return server.AcceptUnsubscribe(c, p)
 		},
 	}), all
 }

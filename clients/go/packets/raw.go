@@ -65,20 +65,20 @@ func (r *Raw) Bytes(b []byte) *Raw {
 
 // Text appends a two-byte length and the text: a topic with wildcards, an invalid filter, U+0000, invalid UTF-8. The length of a
 // text of more than 65,535 bytes is truncated to 16 bits.
-func (r *Raw) Text(text string) *Raw { return r.TextClaiming(uint16(len(text)), text) }
+func (r *Raw) Text(text string) *Raw { return r.TextWithLength(uint16(len(text)), text) }
 
-// TextClaiming appends a text with any length prefix.
-func (r *Raw) TextClaiming(length uint16, text string) *Raw {
+// TextWithLength appends a text with any length prefix.
+func (r *Raw) TextWithLength(length uint16, text string) *Raw {
 	return r.Uint16(length).Bytes([]byte(text))
 }
 
 // Properties appends a property length and the block: unknown, repeated or malformed properties.
 func (r *Raw) Properties(block []byte) *Raw {
-	return r.PropertiesClaiming(uint32(len(block)), block)
+	return r.PropertiesWithLength(uint32(len(block)), block)
 }
 
-// PropertiesClaiming appends a block with any property length.
-func (r *Raw) PropertiesClaiming(length uint32, block []byte) *Raw {
+// PropertiesWithLength appends a block with any property length.
+func (r *Raw) PropertiesWithLength(length uint32, block []byte) *Raw {
 	return r.Varint(length).Bytes(block)
 }
 

@@ -75,7 +75,7 @@ func (h Hooks) withDefaults() Hooks {
 		h.Subscribe = Grant
 	}
 	if h.Unsubscribe == nil {
-		h.Unsubscribe = AgreeToUnsubscribe
+		h.Unsubscribe = AcceptUnsubscribe
 	}
 	if h.Ping == nil {
 		h.Ping = func(c *Conn, _ *packets.PingReq) error { return c.Send(&packets.PingResp{}) }
@@ -119,8 +119,8 @@ func Grant(c *Conn, p *packets.Subscribe) error {
 	return c.Send(answer)
 }
 
-// AgreeToUnsubscribe answers UNSUBSCRIBE with success for each filter. It is the default of Hooks.Unsubscribe.
-func AgreeToUnsubscribe(c *Conn, p *packets.Unsubscribe) error {
+// AcceptUnsubscribe answers UNSUBSCRIBE with success for each filter. It is the default of Hooks.Unsubscribe.
+func AcceptUnsubscribe(c *Conn, p *packets.Unsubscribe) error {
 	answer, err := packets.NewUnsubAck(p.PacketID())
 	if err != nil {
 		return err

@@ -42,7 +42,7 @@ typedef struct tw_client_config {
      * whether an existing session of the server is discarded at the first connection. In 3.1.1 it is discarded at every connection.
      */
     tw_connect connect;
-    /**How long the server keeps the session after the connection, also after tw_client_disconnect(); 0: not at all. 5.0 only.
+    /** How long the server keeps the session after the connection, also after tw_client_disconnect(); 0: not at all. 5.0 only.
      * TW_SESSION_EXPIRY_DEFAULT unless you set it.
      */
     uint32_t session_expiry_s;

@@ -78,7 +78,7 @@ func (b *broker) unsubscribe(c *server.Conn, p *packets.Unsubscribe) error {
 		delete(b.filters[c], filter)
 	}
 	b.mutex.Unlock()
-	return server.AgreeToUnsubscribe(c, p)
+	return server.AcceptUnsubscribe(c, p)
 }
 
 func (b *broker) publish(c *server.Conn, p *packets.Publish) error {
