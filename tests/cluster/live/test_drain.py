@@ -1,4 +1,4 @@
-"""An operator drains a node by the admin API of another one."""
+"""An operator drains a node by the admin API of another node."""
 
 from __future__ import annotations
 
