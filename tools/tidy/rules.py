@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
+import circles
+
 FILE_MAX_LINES = 700
 CODE = {".rs", ".py", ".mjs", ".js", ".ts", ".go", ".c", ".h", ".sh"}
 TEXT = CODE | {".md", ".toml", ".json", ".yml", ".yaml", ".txt", ".service", ".lock", ""}
@@ -58,6 +60,11 @@ IO_NAMES = re.compile(r"\b(std::net|std::fs|std::thread|Instant::now|SystemTime:
 # The rooms of a shard know none of each other, only what is below all of them.
 ENGINE_ROOMS = ["connections/", "sessions.rs", "shard_outbox.rs", "paused_readers.rs", "work_budget.rs", "journal_writer.rs", "index.rs", "ack.rs", "origin.rs", "mount.rs", "quotas/", "drops.rs", "cluster/cluster_state/"]
 ENGINE_IMPORT = re.compile(r"^(?!\s*//).*\bcrate::(?!index\b|mount\b|ack\b|origin\b|quotas\b|drops\b|text\b)([\w{]+)")
+
+# Circles of imports between files, and the files of the largest one. Both numbers may only fall: docs/decisions/0045-rooms-of-the-engine.md.
+CIRCLES = 51
+CIRCLE_MAX_FILES = 61
+OF_TESTS = re.compile(r"(^|/)(tests|test_\w+)(/|\.rs$)")
 
 # Each with a reason in the file, and a line in ARCHITECTURE.md.
 WITH_UNSAFE_CODE = ["broker/reactor/src/heap.rs"]
@@ -220,6 +227,28 @@ def rooms_of_the_engine_import_only_leaves(tree: Tree) -> Iterator[str]:
             )
 
 
+def import_circles(tree: Tree) -> list[list[str]]:
+    """In Rust, by crate, what stands in tests left out."""
+    crates: dict[str, dict[str, str]] = {}
+    for path, text in tree.under("", ".rs"):
+        folder, is_source, inside = tree.name(path).partition("/src/")
+        if is_source and not OF_TESTS.search(inside):
+            crates.setdefault(f"{folder}/src/", {})[tree.name(path)] = text
+    found = (circles.circles(circles.imports(source, texts)) for source, texts in crates.items())
+    return sorted((circle for of_crate in found for circle in of_crate), key=len, reverse=True)
+
+
+def imports_go_one_way(tree: Tree) -> Iterator[str]:
+    found = import_circles(tree)
+    largest = max(map(len, found), default=0)
+    for name, count, limit in (("CIRCLES", len(found), CIRCLES), ("CIRCLE_MAX_FILES", largest, CIRCLE_MAX_FILES)):
+        if count > limit:
+            yield f"tools/tidy/rules.py: {name} is {limit}, and there are {count}; the largest circles of imports:"
+            yield from (f"  {len(circle)} files: {', '.join(circle)}" for circle in found[:3])
+        elif count < limit:
+            yield f"tools/tidy/rules.py: {name} can be {count} now"
+
+
 def citations_exist(tree: Tree) -> Iterator[str]:
     known = set()
     for _path, text in tree.under("spec/statements/mqtt-", ".json"):
@@ -290,6 +319,7 @@ ALL = [
     unsafe_code_is_where_it_is_known,
     the_core_does_no_io,
     rooms_of_the_engine_import_only_leaves,
+    imports_go_one_way,
     citations_exist,
     names_are_the_words_of_the_field,
     limits_are_documented,
