@@ -58,12 +58,12 @@ WITHOUT_IO = ["protocol", "json", "topics", "memory", "message", "session", "rou
 IO_NAMES = re.compile(r"\b(std::net|std::fs|std::thread|Instant::now|SystemTime::now|mio::)")
 
 # The rooms of a shard know none of each other, only what is below all of them.
-ENGINE_ROOMS = ["connections/", "sessions.rs", "shard_outbox.rs", "paused_readers.rs", "work_budget.rs", "journal_writer.rs", "index.rs", "ack.rs", "origin.rs", "mount.rs", "quotas/", "drops.rs", "cluster/cluster_state/"]
-ENGINE_IMPORT = re.compile(r"^(?!\s*//).*\bcrate::(?!index\b|mount\b|ack\b|origin\b|quotas\b|drops\b|text\b)([\w{]+)")
+ENGINE_ROOMS = ["connections/", "sessions.rs", "shard_outbox.rs", "paused_readers.rs", "work_budget.rs", "journal_writer.rs", "index.rs", "ack.rs", "origin.rs", "mount.rs", "quotas/", "drops.rs", "mode/cluster/cluster_state/"]
+ENGINE_IMPORT = re.compile(r"^(?!\s*//).*\bcrate::(?!index\b|mount\b|ack\b|origin\b|quotas\b|drops\b|publish_range\b|text\b)([\w{]+)")
 
 # Circles of imports between files, and the files of the largest one. Both numbers may only fall: docs/decisions/0045-rooms-of-the-engine.md.
 CIRCLES = 51
-CIRCLE_MAX_FILES = 61
+CIRCLE_MAX_FILES = 53
 OF_TESTS = re.compile(r"(^|/)(tests|test_\w+)(/|\.rs$)")
 
 # Each with a reason in the file, and a line in ARCHITECTURE.md.

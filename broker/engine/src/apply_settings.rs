@@ -2,14 +2,13 @@
 
 use std::sync::Arc;
 
-use tautwire_session::Journal;
-
 use crate::jobs::Job;
+use crate::mode::Mode;
 use crate::settings::Settings;
 use crate::shard::Shard;
 use crate::state::ShardState;
 
-impl<J: Journal> Shard<J> {
+impl<M: Mode> Shard<M> {
     /// Takes these settings on, if they are others.
     pub(crate) fn apply_settings(&mut self, settings: &Arc<Settings>) {
         let ShardState { config, quota_state, memory, spill, context, clock, .. } = &mut self.state;

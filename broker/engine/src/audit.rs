@@ -2,11 +2,11 @@
 //! The logger of the process decides which lines it makes of them.
 
 use tautwire_protocol::ReasonCode;
-use tautwire_session::Journal;
 
 use crate::authentication::identity_of;
 use crate::connect_refusal::RefusedClient;
 use crate::index::{ConnectionIndex, SessionIndex};
+use crate::mode::Mode;
 use crate::state::ShardState;
 use crate::text::beginning;
 
@@ -16,7 +16,7 @@ const TARGET: &str = "audit";
 /// What of the User Name of a refused client is told. Some clients send a token there: its beginning gives nothing away.
 const USER_NAME_LOGGED_BYTES: usize = 128;
 
-impl<J: Journal> ShardState<J> {
+impl<M: Mode> ShardState<M> {
     /// A client has been let in.
     pub(crate) fn audit_connect(&self, index: ConnectionIndex, session: SessionIndex) {
         if log::max_level() == log::LevelFilter::Off {

@@ -7,17 +7,17 @@ use tautwire_access::Identity;
 use tautwire_protocol::{
     Auth, AuthReason, Connect, ConnectReason, DisconnectReason, Packet, Properties, Property, ReasonCode, decode_body,
 };
-use tautwire_session::Journal;
 
 use crate::connect_refusal::RefusedClient;
 use crate::connections::Action;
 use crate::connections::{AuthAttempt, AuthDecision, AuthPhase, AuthRequest, AuthState, PauseReason, Phase};
 use crate::index::{ConnectionId, ConnectionIndex};
+use crate::mode::Mode;
 use crate::shard::{Handled, Shard};
 
 use std::sync::Arc;
 
-impl<J: Journal> Shard<J> {
+impl<M: Mode> Shard<M> {
     /// What a client has said to show who it is, to be answered by [`Shard::decide`]. `None` where that has been taken already.
     pub fn take_auth_request(&mut self, id: ConnectionId) -> Option<AuthRequest> {
         self.state.connections.get(id)?.auth_state_mut()?.take_auth_request()
@@ -307,7 +307,7 @@ impl<J: Journal> Shard<J> {
     pub(crate) fn time_out_connect(&mut self, index: ConnectionIndex) {
         let connection = &self.state.connections[index];
         let phase = connection.auth_state().map(AuthState::phase).unwrap_or_default();
-        if phase == AuthPhase::None && !self.has_claim(index) {
+        if phase == AuthPhase::None && !M::has_claim(&self.state, index) {
             log::debug!("connection {index} sent no CONNECT in time");
             self.close(index);
             return;

@@ -3,15 +3,15 @@
 use tautwire_message::MessageRef;
 use tautwire_protocol::QoS;
 use tautwire_router::{Routes, ShardIndex};
-use tautwire_session::Journal;
 
+use crate::mode::Mode;
 use crate::publish_packets::OutgoingPublish;
 use crate::route::{Matches, MessageSource, RouteError};
 use crate::slow_consumer::SlowConsumer;
 use crate::state::ShardState;
 use crate::throttle::ThrottleEffect;
 
-impl<J: Journal> ShardState<J> {
+impl<M: Mode> ShardState<M> {
     /// Whether there is room for a message of QoS 1 or 2 with everybody who wants it: in memory, on disk, and in queues.
     #[inline]
     pub(crate) fn check_capacity(&self, outgoing: &OutgoingPublish<'_>, matches: &Matches) -> Result<(), RouteError> {
@@ -53,7 +53,7 @@ impl<J: Journal> ShardState<J> {
         }
         let first = self.outboxes.first_full()?;
         let Routes { shards, shares, .. } = &matches.routes;
-        if !shares.is_empty() || matches.contract.is_some() || self.is_in_cluster() {
+        if !shares.is_empty() || matches.contract.is_some() || !M::KNOWS_RECEIVERS {
             return Some(first);
         }
         shards.without(self.context.shard()).into_iter().find(|shard| self.outboxes.is_full_to(*shard))

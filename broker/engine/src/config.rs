@@ -6,11 +6,11 @@ use std::sync::{Arc, PoisonError, RwLock};
 
 use tautwire_access::Policy;
 use tautwire_contracts::Catalogue;
-use tautwire_session::Journal;
 
 use crate::access::ClientCheck;
 use crate::auth_progress::AuthProgress;
 use crate::metered::{MeteredFilters, TopicTotals};
+use crate::mode::Mode;
 use crate::settings::Settings;
 use crate::shard::Shard;
 use crate::tap::Tap;
@@ -181,7 +181,7 @@ impl ConfigReader {
     }
 }
 
-impl<J: Journal> Shard<J> {
+impl<M: Mode> Shard<M> {
     /// Takes on what holds now, if that has changed. To be called between two packets; [`turn`](crate::turn()) does so at its start.
     #[inline]
     pub fn apply_config_update(&mut self) {

@@ -11,7 +11,7 @@ use tautwire_protocol::{
     PropertyId, ProtocolVersion, QoS, ReasonCode, TopicName, Will,
 };
 use tautwire_router::random;
-use tautwire_session::{Change, Journal, SESSION_BYTES, StoredWill, session_name};
+use tautwire_session::{Change, SESSION_BYTES, StoredWill, session_name};
 
 use crate::authentication::identity_of;
 use crate::connect_refusal::RefusedClient;
@@ -21,6 +21,7 @@ use crate::drops::QueueLoss;
 use crate::flapping_block::FLAPPING_BLOCKED;
 use crate::index::{ConnectionIndex, SessionIndex};
 use crate::message_loss::{DROPPED_FROM, DROPPED_MESSAGES, DROPPED_UNTIL};
+use crate::mode::Mode;
 use crate::mount::MountPoint;
 use crate::mutant::{Mutant, is};
 use crate::retained_publisher::is_publisher;
@@ -37,7 +38,7 @@ const NEVER_S: u32 = u32::MAX;
 /// Why a CONNECT is refused, and what to say of it.
 struct ConnectRefusal(ConnectReason, Cow<'static, str>);
 
-impl<J: Journal> Shard<J> {
+impl<M: Mode> Shard<M> {
     pub(crate) fn on_connect(&mut self, index: ConnectionIndex, connect: &Connect<'_>) -> Handled {
         if !self.accepts_version(index, connect.version) {
             // [MQTT-3.1.2-2]
@@ -134,13 +135,9 @@ impl<J: Journal> Shard<J> {
             }
             self.take_over(session);
         }
-        let claimed = if self.state.is_in_cluster() {
-            match self.claim(index, connect, &name) {
-                Ok(is_present) => Some(is_present),
-                Err(handled) => return handled,
-            }
-        } else {
-            None
+        let claimed = match M::claim(self, index, connect, &name) {
+            Ok(claimed) => claimed,
+            Err(handled) => return handled,
         };
         // Ending a connection may have ended its session.
         let existing = self.state.sessions.find(&name);
@@ -192,7 +189,7 @@ impl<J: Journal> Shard<J> {
             );
             return Handled::Ended;
         };
-        if claimed.is_some() && !self.begin_service(index, session, connect) {
+        if !M::begin_service(self, index, session, connect) {
             return Handled::Later;
         }
         let is_present = claimed.unwrap_or(resumed.is_some());
@@ -260,7 +257,7 @@ impl<J: Journal> Shard<J> {
                 self.state.counters().refused_memory.add(1);
                 return Err(ConnectRefusal(ConnectReason::QuotaExceeded, "there is no memory for the will".into()));
             }
-            if !self.state.fits_into_record(will) {
+            if !M::has_room_for_will(&self.state, will) {
                 self.state.counters().wills_too_large.add(1);
                 let why = "the will is larger than the cluster can keep";
                 return Err(ConnectRefusal(ConnectReason::QuotaExceeded, why.into()));
@@ -293,7 +290,7 @@ impl<J: Journal> Shard<J> {
                 ProtocolVersion::V5 => true,
             };
         if may_be_empty {
-            let assigned = self.assigned_before(index);
+            let assigned = M::assigned_client_id(&self.state, index);
             Ok(Cow::Owned(assigned.unwrap_or_else(|| self.assign_client_id(index))))
         } else {
             Err(ConnectRefusal(ConnectReason::ClientIdentifierNotValid, "a client identifier is needed".into()))
@@ -345,7 +342,7 @@ impl<J: Journal> Shard<J> {
         let now_ms = self.state.clock.now_ms();
         let receive_maximum = properties.receive_maximum().map_or(RECEIVE_MAXIMUM_DEFAULT, NonZeroU16::get);
         let in_flight = self.state.quota_state.quotas().in_flight;
-        let in_flight = if self.state.is_in_cluster() { in_flight.min(self.state.window_max()) } else { in_flight };
+        let in_flight = in_flight.min(M::in_flight_max(&self.state));
         let agreement = ConnectParameters {
             version: connect.version,
             problem_information: properties.request_problem_information().unwrap_or(true),
@@ -368,10 +365,7 @@ impl<J: Journal> Shard<J> {
 
         let expiry_s = self.expiry_interval_s(index, connect);
         self.state.commit(session, Change::ExpiryInterval(expiry_s));
-        // In a cluster, its record has the will already: see `begin_service`.
-        if !self.state.is_in_cluster() {
-            self.set_will(index, session, connect);
-        }
+        M::set_will(self, index, session, connect);
         self.state.clear_neglect(session);
         self.state.persist_connected(session);
         self.state.clear_stuck(session);

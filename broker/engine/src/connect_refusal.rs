@@ -3,9 +3,9 @@
 use tautwire_protocol::{
     ConnAck, Connect, ConnectReason, DecodeError, Packet, Properties, Property, ProtocolVersion, ReasonCode,
 };
-use tautwire_session::Journal;
 
 use crate::index::ConnectionIndex;
+use crate::mode::Mode;
 use crate::shard::Shard;
 
 /// Who a refused CONNECT is from, by its own words.
@@ -30,7 +30,7 @@ impl<'a> RefusedClient<'a> {
     }
 }
 
-impl<J: Journal> Shard<J> {
+impl<M: Mode> Shard<M> {
     pub(crate) fn refuse_connect(
         &mut self,
         index: ConnectionIndex,

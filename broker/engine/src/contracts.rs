@@ -7,10 +7,11 @@ use tautwire_contracts::{Contract, OnViolation, Unacknowledged, Violation};
 use tautwire_message::MessageRef;
 use tautwire_protocol::{Properties, PropertyContext, PropertyId, ReasonCode};
 use tautwire_router::ShardIndex;
-use tautwire_session::{Journal, LogState};
+use tautwire_session::LogState;
 
 use crate::config::ConfigSnapshot;
 use crate::log_state;
+use crate::mode::Mode;
 use crate::publish_packets::OutgoingPublish;
 use crate::retained_publisher::without_publisher;
 use crate::route::MessageSource;
@@ -154,7 +155,7 @@ impl ViolationLogLimiter {
     }
 }
 
-impl<J: Journal> ShardState<J> {
+impl<M: Mode> ShardState<M> {
     /// Holds a message to `contract`. One that only observes lets everything pass.
     pub(crate) fn check_contract(
         &mut self,
@@ -184,7 +185,7 @@ impl<J: Journal> ShardState<J> {
     }
 }
 
-impl<J: Journal> Shard<J> {
+impl<M: Mode> Shard<M> {
     /// Takes on the contracts that hold now, if they are others.
     pub(crate) fn apply_contracts(&mut self, config: &ConfigSnapshot) {
         if self.state.config.apply_contracts(&config.contracts) {

@@ -7,13 +7,13 @@ use tautwire_message::Format;
 use tautwire_message::{Body, Message, MessageRef};
 use tautwire_protocol::{PacketId, PubRelReason, QoS, SubscriptionId};
 use tautwire_router::Progress;
-use tautwire_session::{Change, Journal, Outbound, PendingMessage, Resend, SubscriptionIds};
+use tautwire_session::{Change, Outbound, PendingMessage, Resend, SubscriptionIds};
 
 use crate::ack::Ack;
-use crate::cluster::{Fit, comes_by_log};
 use crate::connections::{Connection, Replay, TopicAlias};
 use crate::drops::DropReason;
 use crate::index::{ConnectionIndex, SessionIndex};
+use crate::mode::{Fit, Mode};
 use crate::publish_packets::{self, OutgoingPublish, PublishHeader, with_alias};
 use crate::scans::CLIENT_STEPS;
 use crate::spill::LoadError;
@@ -43,7 +43,7 @@ enum ReplayStep {
     Later,
 }
 
-impl<J: Journal> ShardState<J> {
+impl<M: Mode> ShardState<M> {
     /// Delivers a message to a session of this shard: at once where its client can take it, else by its queue.
     #[inline]
     pub(crate) fn deliver(
@@ -75,7 +75,7 @@ impl<J: Journal> ShardState<J> {
         }
         if !outgoing.has_room {
             // What has room is not of the log. What is of a group, its home has seen to.
-            if self.is_in_cluster() && options.share.is_none() && self.was_already_sent(index, outgoing.message.id) {
+            if options.share.is_none() && M::was_already_sent(self, index, outgoing.message.id) {
                 return;
             }
             if !self.memory.reserve_memory(pending, outgoing.message.payload.len()) {
@@ -93,7 +93,7 @@ impl<J: Journal> ShardState<J> {
 
     #[cold]
     fn drop_output_full(&mut self, index: ConnectionIndex, outgoing: &OutgoingPublish<'_>) {
-        if self.is_in_cluster() && self.was_already_sent(index, outgoing.message.id) {
+        if M::was_already_sent(self, index, outgoing.message.id) {
             return;
         }
         self.counters().dropped_output_full.add(1);
@@ -147,9 +147,7 @@ impl<J: Journal> ShardState<J> {
         if !self.fits(index, &outgoing.message, options.subscription_ids) {
             // [MQTT-3.1.2-25]
             self.count_unsendable(index, outgoing.message.topic);
-            if self.is_in_cluster() {
-                self.record_settled(self.sessions.key(session), &delivery);
-            }
+            M::settle(self, self.sessions.key(session), &delivery);
             return;
         }
         self.commit_inline(session, Change::Started(delivery));
@@ -213,7 +211,7 @@ impl<J: Journal> ShardState<J> {
             return false;
         }
         let mut read = None;
-        if J::PERSISTENT {
+        if M::RECORDS {
             match self.read_to_resend(session, index) {
                 Ok(message) => read = message,
                 Err(_) => return false,
@@ -282,7 +280,7 @@ impl<J: Journal> ShardState<J> {
             return false;
         }
         let Some(packet_id) = outbound.next_packet_id() else { return false };
-        if J::PERSISTENT && !self.load_front(session, index) {
+        if M::RECORDS && !self.load_front(session, index) {
             return false;
         }
         let Some(delivery) = self.sessions[session].outbound().and_then(Outbound::front).cloned() else { return false };
@@ -341,8 +339,8 @@ impl<J: Journal> ShardState<J> {
             replay.next = Some(body);
             return ReplayStep::None;
         }
-        if self.is_in_cluster() && qos != QoS::AtMostOnce {
-            match self.fits_into_state(session, body.allocated_bytes()) {
+        if qos != QoS::AtMostOnce {
+            match M::fits_into_session(self, session, body.allocated_bytes()) {
                 Fit::Now => {}
                 Fit::Later => {
                     if let Some(replay) = self.connections[index].replays().front_mut() {
@@ -375,24 +373,20 @@ impl<J: Journal> ShardState<J> {
                 }
             },
         };
-        if !self.is_current(&message)
-            || self.is_in_cluster() && self.is_delivered_live(index, &message)
-            || self.is_withheld(&message.as_ref())
+        if !self.is_current(&message) || self.is_delivered_live(index, &message) || self.is_withheld(&message.as_ref())
         {
             return ReplayStep::One;
         }
-        if self.is_in_cluster() {
-            if self.awaits_confirmation(index, &message) {
+        match M::may_be_shown(self, index, &message) {
+            Fit::Now => {}
+            Fit::Later => {
                 if let Some(replay) = self.connections[index].replays().front_mut() {
                     replay.next = Some(Body::Loaded(message));
                 }
                 // It holds up nothing else.
                 return ReplayStep::None;
             }
-            // What was to go has not been waited for any longer.
-            if !self.is_current(&message) {
-                return ReplayStep::One;
-            }
+            Fit::Never => return ReplayStep::One,
         }
         let is_v5 = self.connections[index].is_v5();
         let Some(message) = self.transcode_retained(session, message, format, is_v5) else { return ReplayStep::One };
@@ -495,9 +489,7 @@ impl<J: Journal> ShardState<J> {
                     None => return,
                 },
             };
-            if !self.is_current(&message)
-                || replay.live_from.as_ref().is_some_and(|places| comes_by_log(places, &message))
-            {
+            if !self.is_current(&message) || replay.live_from.as_ref().is_some_and(|start| start.brings(message.id())) {
                 continue;
             }
             let Some(message) = self.transcode_retained(session, message, replay.format, false) else { continue };
@@ -514,16 +506,15 @@ impl<J: Journal> ShardState<J> {
 
     /// Whether a retained message has neither expired nor been replaced since it was looked up. Where it has been
     /// replaced, the client has received the new one as it came.
-    fn is_current(&self, message: &Message) -> bool {
+    pub(crate) fn is_current(&self, message: &Message) -> bool {
         !message.as_ref().is_expired(self.clock.now_ms())
             && self.context.exchange().retained_message(message.topic()).is_some_and(|held| held.id() == message.id())
     }
 
-    /// Whether the log of the cluster brings the client what its first replay has found.
-    #[cold]
+    /// Whether the client gets what its first replay has found as it is published.
     fn is_delivered_live(&mut self, index: ConnectionIndex, message: &Message) -> bool {
         let first = self.connections[index].replays().front();
-        first.and_then(|replay| replay.live_from.as_ref()).is_some_and(|places| comes_by_log(places, message))
+        first.and_then(|replay| replay.live_from.as_ref()).is_some_and(|start| start.brings(message.id()))
     }
 
     /// Sends a message of the window for the first time, unless the client has been rid of it meanwhile.

@@ -5,11 +5,11 @@ use std::collections::BTreeSet;
 use tautwire_contracts::discovery::{self, Document, Documents};
 use tautwire_message::{Format, MessageRef};
 use tautwire_protocol::{Property, PropertyId, Publish, QoS};
-use tautwire_session::Journal;
 
 use crate::config::ConfigSnapshot;
 use crate::deliver::DeliveryOptions;
 use crate::index::ConnectionIndex;
+use crate::mode::Mode;
 use crate::publish_packets::OutgoingPublish;
 use crate::route::MessageSource;
 use crate::shard::Shard;
@@ -57,7 +57,7 @@ impl PublishedContracts {
     }
 }
 
-impl<J: Journal> Shard<J> {
+impl<M: Mode> Shard<M> {
     /// Begins to say what the contracts are, if they have changed and this shard is the one to say so.
     pub(crate) fn begin_contract_publication(&mut self, config: &ConfigSnapshot) {
         let (since, is_enabled) = (config.contracts_since(), config.settings.contract_discovery);

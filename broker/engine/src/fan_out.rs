@@ -1,10 +1,9 @@
 //! Messages to many at once. Their receivers stand in line to be written to, and whoever sent them is not read from meanwhile:
 //! a message to ten thousand clients holds nobody else up, and a hundred kilobytes for each of them are never held together.
 
-use tautwire_session::Journal;
-
 use crate::connections::PauseReason;
 use crate::index::ConnectionId;
+use crate::mode::Mode;
 use crate::publish_packets::SHARED_PAYLOAD_BYTES;
 use crate::shard::Shard;
 use crate::state::ShardState;
@@ -38,7 +37,7 @@ pub(crate) struct FanOutBudget {
 
 impl FanOutBudget {
     #[inline]
-    pub(crate) fn begin<J: Journal>(state: &ShardState<J>) -> FanOutBudget {
+    pub(crate) fn begin<M: Mode>(state: &ShardState<M>) -> FanOutBudget {
         FanOutBudget {
             dirty: state.connections.dirty_len(),
             deliveries: state.work_budget.deliveries(),
@@ -52,7 +51,7 @@ impl FanOutBudget {
     /// Counts what a message of `len` bytes has led to; says whether that is enough for now. Larger payloads are not copied for
     /// each receiver.
     #[inline]
-    pub(crate) fn is_spent_after<J: Journal>(&mut self, state: &ShardState<J>, len: usize) -> bool {
+    pub(crate) fn is_spent_after<M: Mode>(&mut self, state: &ShardState<M>, len: usize) -> bool {
         self.bytes += (state.work_budget.deliveries() - self.deliveries) * len.min(SHARED_PAYLOAD_BYTES) as u64;
         self.deliveries = state.work_budget.deliveries();
         self.packets += 1;
@@ -61,7 +60,7 @@ impl FanOutBudget {
     }
 }
 
-impl<J: Journal> Shard<J> {
+impl<M: Mode> Shard<M> {
     /// Has the receivers stand in line if there are many, or there is much for them; says whether the source is to wait for
     /// its next turn.
     #[inline]
@@ -122,8 +121,8 @@ mod tests {
     use super::*;
     use std::collections::VecDeque;
 
+    use crate::mode::Volatile;
     use tautwire_router::{Batch, Exchange, RetainedLimits, ShardIndex};
-    use tautwire_session::Volatile;
 
     use crate::{Action, Chunk, Io, NextTurn, Settings, Shared, turn};
 

@@ -4,14 +4,14 @@
 //! A connection that ends by the client's DISCONNECT does not count, however often. An identifier has one shard, so nobody else need be asked.
 
 use tautwire_protocol::ConnectReason;
-use tautwire_session::Journal;
 
 use crate::index::ConnectionIndex;
+use crate::mode::Mode;
 use crate::state::ShardState;
 
 pub(crate) const FLAPPING_BLOCKED: &str = "connections of this client identifier break off too often";
 
-impl<J: Journal> ShardState<J> {
+impl<M: Mode> ShardState<M> {
     /// Why the client of a session of that name stays outside for now, if it does.
     pub(crate) fn is_blocked(&self, name: &str) -> Option<ConnectReason> {
         if !self.quota_state.is_blocked(name, self.clock.now_ms()) {

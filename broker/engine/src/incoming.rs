@@ -8,12 +8,13 @@ use tautwire_protocol::{
     QoS, ReasonCode, TopicName,
 };
 use tautwire_router::{RetainError, RetainedClaim, ShardIndex};
-use tautwire_session::{AckLevel, Change, Journal};
+use tautwire_session::{AckLevel, Change};
 
 use crate::ack::Ack;
 use crate::connections::{Chunk, PauseReason};
 use crate::contracts::{MessageRefusal, RefusalAction};
 use crate::index::{ConnectionIndex, SessionIndex};
+use crate::mode::Mode;
 use crate::publish_packets::OutgoingPublish;
 use crate::retained_publisher::{is_forged, is_publisher};
 use crate::route::{MessageSource, RouteError};
@@ -35,16 +36,15 @@ struct ResolvedTopic<'a> {
     alias: Option<u16>,
 }
 
-impl<J: Journal> Shard<J> {
+impl<M: Mode> Shard<M> {
     /// Any packet but PUBLISH.
     pub(crate) fn on_packet(&mut self, index: ConnectionIndex, packet: &Packet<'_>) -> Handled {
         if let Packet::Connect(connect) = packet {
             return self.on_connect(index, connect);
         }
         let Some(session) = self.state.connections[index].session() else { return Handled::Ended };
-        if self.state.is_in_cluster()
-            && let Packet::Subscribe(subscribe) = packet
-            && self.needs_retained_sync(index, subscribe)
+        if let Packet::Subscribe(subscribe) = packet
+            && M::awaits_retained(self, index, subscribe)
         {
             return Handled::Later;
         }
@@ -80,7 +80,7 @@ impl<J: Journal> Shard<J> {
         payload_at: usize,
     ) -> Handled {
         let qos = publish.qos();
-        if self.state.is_in_cluster() && self.must_wait_for_cluster(index, publish) {
+        if M::must_wait(self, index, publish) {
             return Handled::Later;
         }
         let Some(session) = self.state.connections[index].session() else { return Handled::Ended };
@@ -136,12 +136,9 @@ impl<J: Journal> Shard<J> {
                 self.state.counters().publishes_refused_disk.add(1);
                 Err(MessageRefusal::no_disk(self.state.log.state()))
             }
-            Ok(()) if self.state.is_in_cluster() => {
-                self.publish_in_cluster(index, session, publish.packet_id(), &mut outgoing)
-            }
-            Ok(()) => self.publish(&mut outgoing, MessageSource::Session(session)),
+            Ok(()) => M::publish(self, index, session, publish.packet_id(), &mut outgoing),
         };
-        let level = self.state.ack_level(index, &outgoing.message);
+        let level = M::ack_level(&self.state, index, &outgoing.message);
         drop(outgoing);
         self.store_alias(index, alias, topic);
         if let Err(refusal) = &outcome
@@ -196,22 +193,6 @@ impl<J: Journal> Shard<J> {
             return Err(MessageRefusal::denied());
         }
         if self.answer_discovery(index, publish, message.topic) { Ok(true) } else { Err(refusal) }
-    }
-
-    /// Whether a message waits for its turn in the log of the cluster, which brings it to all shards.
-    #[cold]
-    fn must_wait_for_cluster(&mut self, index: ConnectionIndex, publish: &Publish<'_>) -> bool {
-        if publish.qos() != QoS::AtMostOnce
-            && let Some(shard) = self.state.outboxes.first_full()
-        {
-            self.pause_for_shard(index, shard);
-            return true;
-        }
-        let waits = self.state.is_ahead_of_cluster() && (publish.qos() != QoS::AtMostOnce || publish.retain);
-        if waits {
-            self.wait_for_cluster(index);
-        }
-        waits
     }
 
     /// The same where the client's topics stand behind a mount point.
@@ -610,7 +591,7 @@ impl<J: Journal> Shard<J> {
             tautwire_protocol::Delivery::AtMostOnce => {}
             tautwire_protocol::Delivery::AtLeastOnce { packet_id, .. } => {
                 let reason = PubAckReason::try_from(reason).unwrap_or(PubAckReason::UnspecifiedError);
-                self.state.acknowledge_at(level, index, Ack::Published(packet_id, reason, why));
+                M::acknowledge(&mut self.state, level, index, Ack::Published(packet_id, reason, why));
             }
             tautwire_protocol::Delivery::ExactlyOnce { packet_id, .. } => {
                 let reason = PubRecReason::try_from(reason).unwrap_or(PubRecReason::UnspecifiedError);
@@ -618,13 +599,13 @@ impl<J: Journal> Shard<J> {
                     self.state.commit(session, Change::Taken(packet_id));
                     self.state.connections[index].begin_inbound_qos2();
                 }
-                self.state.acknowledge_at(level, index, Ack::Received(packet_id, reason, why));
+                M::acknowledge(&mut self.state, level, index, Ack::Received(packet_id, reason, why));
             }
         }
     }
 
     /// Reading goes on when that shard has caught up.
-    fn pause_for_shard(&mut self, index: ConnectionIndex, shard: ShardIndex) {
+    pub(crate) fn pause_for_shard(&mut self, index: ConnectionIndex, shard: ShardIndex) {
         self.state.counters().publishers_paused.add(1);
         self.state.connections[index].pause_reading(PauseReason::ShardChannel);
         let id = self.state.id(index);

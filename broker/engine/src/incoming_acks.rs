@@ -1,13 +1,14 @@
 //! PUBACK, PUBREC, PUBREL and PUBCOMP from a client.
 
 use tautwire_protocol::{PacketId, PubCompReason, PubRecReason, PubRelReason, QoS, ShortAcknowledgement};
-use tautwire_session::{Change, Journal};
+use tautwire_session::Change;
 
 use crate::ack::Ack;
 use crate::index::{ConnectionIndex, SessionIndex};
+use crate::mode::Mode;
 use crate::shard::{Handled, Shard};
 
-impl<J: Journal> Shard<J> {
+impl<M: Mode> Shard<M> {
     /// An acknowledgement of success, apart from other packets: they are most of those that are no PUBLISH.
     pub(crate) fn on_short_ack(&mut self, index: ConnectionIndex, which: ShortAcknowledgement) -> Handled {
         let Some(session) = self.state.connections[index].session() else { return Handled::Ended };

@@ -5,13 +5,13 @@ use std::sync::Arc;
 
 use tautwire_memory::{Charge, Kind};
 use tautwire_protocol::{OwnedPacket, Packet, SubscribeReason, UnsubscribeReason};
-use tautwire_session::Journal;
 
 use crate::access::{AccessReview, CheckBudget};
 use crate::ack::Ack;
 use crate::admin_query::RunningQuery;
 use crate::connections::{PauseReason, Replay};
 use crate::index::ConnectionId;
+use crate::mode::Mode;
 use crate::session_cleanup::SessionCleanup;
 use crate::shard::Shard;
 use crate::share_queue::Redispatch;
@@ -113,7 +113,7 @@ impl Jobs {
     }
 }
 
-impl<J: Journal> Shard<J> {
+impl<M: Mode> Shard<M> {
     /// Does what of a job can be done in one slice, and puts the rest off; all of it where the turn has done enough.
     pub(crate) fn begin(&mut self, job: Job) {
         if !self.state.jobs.try_take_steps(0) {

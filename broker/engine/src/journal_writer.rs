@@ -193,8 +193,6 @@ impl<J> JournalWriter<J> {
 
 #[cfg(test)]
 mod tests {
-    use tautwire_session::NoClusterBox;
-
     use super::*;
 
     /// Each record is a frame of its own.
@@ -206,8 +204,6 @@ mod tests {
     }
 
     impl Journal for Frames {
-        type ClusterBox<T: Send> = NoClusterBox<T>;
-
         const PERSISTENT: bool = true;
 
         fn next_session(&mut self) -> SessionNumber {

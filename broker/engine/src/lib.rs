@@ -15,7 +15,6 @@ mod auth_progress;
 mod authentication;
 mod capacity;
 mod clock;
-mod cluster;
 mod config;
 mod connect;
 mod connect_refusal;
@@ -39,6 +38,7 @@ mod log_state;
 mod memory_budget;
 mod message_loss;
 mod metered;
+mod mode;
 mod mount;
 pub mod mutant;
 mod operator;
@@ -48,6 +48,7 @@ mod partial_packet;
 mod paused_readers;
 mod persistence;
 mod publish_packets;
+mod publish_range;
 mod queue_capacity;
 mod quota_state;
 mod quotas;
@@ -94,9 +95,6 @@ pub use admin_query::{
     Reply, RetainedPage, RetainedQuery, SubscriptionList, TopicLevel, TopicLevels, TopicsQuery, WhyQuery,
 };
 pub use auth_progress::AuthProgress;
-pub use cluster::{
-    ClusterEvent, ClusterRequest, ClusterSettings, RetainInfo, RetainedChange, home_of, messages_of, shares_of,
-};
 pub use config::{ConfigCell, ConfigSnapshot};
 pub use connections::{Action, AuthAttempt, AuthDecision, AuthRequest, AuthState, ChallengeState, Chunk, Output};
 pub use counters::{Counter, Counters, Totals};
@@ -104,6 +102,10 @@ pub use drops::{DropEvent, DropReason};
 pub use index::{ConnectionId, reserved_slots};
 pub use latency::{Latencies, LatencyCounts};
 pub use metered::{METERED_FILTERS_MAX, TopicTotals};
+pub use mode::cluster::{
+    ClusterEvent, ClusterRequest, ClusterSettings, RetainInfo, RetainedChange, home_of, messages_of, shares_of,
+};
+pub use mode::{Clustered, Mode, Volatile};
 pub use mount::MountPoint;
 pub use operator::{ConfirmStatus, Publication, PublishConfirm, PublishFailure, Published};
 pub use origin::{Certificate, ConnectionListener, ConnectionOrigin, ListenerOverrides, Peer, ProtocolVersions};

@@ -2,13 +2,14 @@
 
 use tautwire_message::MessageRef;
 use tautwire_protocol::{Disconnect, DisconnectReason, Packet, Properties, Property};
-use tautwire_session::{Change, Journal, Outbound, StoredWill};
+use tautwire_session::{Change, Outbound, StoredWill};
 
 use crate::authentication::identity_of;
 use crate::connect::keep_alive_limit_ms;
 use crate::connections::Action;
 use crate::connections::{Deadlines, Phase};
 use crate::index::{ConnectionIndex, SessionIndex};
+use crate::mode::Mode;
 use crate::publish_packets::OutgoingPublish;
 use crate::route::MessageSource;
 use crate::sessions::OfflineState;
@@ -19,7 +20,7 @@ use crate::text::rfc3339;
 /// After a look that found no messages, the next one comes no sooner.
 const NEGLECT_CHECK_MIN_S: u32 = 60;
 
-impl<J: Journal> Shard<J> {
+impl<M: Mode> Shard<M> {
     /// Ends a connection for a reason that the client is told, if its version has a way [MQTT 5.0 section 4.13].
     pub(crate) fn disconnect(&mut self, index: ConnectionIndex, reason: DisconnectReason, why: &str) {
         self.disconnect_to(index, reason, why, "");
@@ -96,11 +97,11 @@ impl<J: Journal> Shard<J> {
 
     /// Parts a connection from its session, which then waits, or ends if it ends with its connection.
     pub(crate) fn disconnect_session(&mut self, index: ConnectionIndex) {
-        if J::PERSISTENT && self.state.connections[index].is_output_blocked() {
+        if M::RECORDS && self.state.connections[index].is_output_blocked() {
             // What CONNACK says is not true yet.
             self.state.discard_output(index);
         }
-        if self.state.is_write_suspended(index) {
+        if M::is_write_suspended(&self.state, index) {
             // Nothing is said to a client that another node may have.
             self.state.discard_output(index);
         }
@@ -125,8 +126,7 @@ impl<J: Journal> Shard<J> {
         self.state.counters().sessions_connected.subtract(1);
         self.state.sessions.entry(session).unbind();
         self.state.clear_stuck(session);
-        if self.state.is_in_cluster() {
-            self.release_to_cluster(session);
+        if M::release(self, session) {
             return;
         }
         if self.state.sessions[session].expiry_interval_s() == 0 {
@@ -172,8 +172,8 @@ impl<J: Journal> Shard<J> {
     /// Publishes the will of a session that has one, and forgets it [MQTT-3.1.2-10].
     pub(crate) fn publish_will(&mut self, session: SessionIndex) {
         let Some(will) = self.state.sessions[session].will().cloned() else { return };
-        if self.state.is_in_cluster() {
-            return self.state.remove_will(session);
+        if M::takes_over_will(&mut self.state, session) {
+            return;
         }
         let may_leave = self.state.can_set_will(session, &will);
         self.state.commit(session, Change::Will(None));
@@ -275,7 +275,7 @@ impl<J: Journal> Shard<J> {
     }
 }
 
-impl<J: Journal> ShardState<J> {
+impl<M: Mode> ShardState<M> {
     /// The client of a session has been offline for long. Where messages wait, nobody fetches them.
     #[cold]
     fn check_neglect(&self, session: SessionIndex, offline: &mut OfflineState) {

@@ -2,11 +2,12 @@
 //! everybody is told; what asks for nothing lasting goes on.
 
 use tautwire_protocol::{Connect, ConnectReason, DisconnectReason, QoS};
-use tautwire_session::{Journal, LogState};
+use tautwire_session::LogState;
 
 use crate::connect_refusal::RefusedClient;
 use crate::connections::Phase;
 use crate::index::{ConnectionIndex, SessionIndex};
+use crate::mode::Mode;
 use crate::publish_packets::OutgoingPublish;
 use crate::route::{Matches, RouteError};
 use crate::shard::Shard;
@@ -15,7 +16,7 @@ use crate::state::ShardState;
 pub(crate) const FULL: &str = "the broker has as much on disk as it may; send it again later";
 pub(crate) const FAILED: &str = "the broker's disk has failed, so nothing can be kept until the broker is restarted";
 
-impl<J: Journal> ShardState<J> {
+impl<M: Mode> ShardState<M> {
     /// Why a message cannot be kept for those who want it, if so.
     #[inline]
     pub(crate) fn disk_error_for(&self, outgoing: &OutgoingPublish<'_>, matches: &Matches) -> Option<LogState> {
@@ -47,7 +48,7 @@ fn is_written(outgoing: &OutgoingPublish<'_>, matches: &Matches) -> bool {
         || (outgoing.message.qos != QoS::AtMostOnce && matches.has_persistent())
 }
 
-impl<J: Journal> Shard<J> {
+impl<M: Mode> Shard<M> {
     /// Why a client is not let in whose session would be written down, and what to say of it.
     pub(crate) fn refuse_for_log(
         &self,

@@ -7,10 +7,10 @@
 use std::sync::Arc;
 
 use tautwire_memory::{Kind, Limits, MemoryLedger, ShardMemory};
-use tautwire_session::Journal;
 
 use crate::connections::{CONNECTION_BYTES, PauseReason};
 use crate::index::{ConnectionIndex, SessionIndex};
+use crate::mode::Mode;
 use crate::state::ShardState;
 use crate::throttle::Throttle;
 use crate::throttled::ThrottledSessions;
@@ -130,7 +130,7 @@ impl MemoryBudget {
     }
 }
 
-impl<J: Journal> ShardState<J> {
+impl<M: Mode> ShardState<M> {
     /// Looks at the account of all shards, at the beginning of each turn.
     #[inline]
     pub(crate) fn refresh_memory_budget(&mut self) {

@@ -3,10 +3,11 @@
 //!
 //! An episode begins with the first message that is dropped, and ends when the client has caught up or the session ends.
 
-use tautwire_session::{Journal, Outbound};
+use tautwire_session::Outbound;
 
 use crate::drops::{DropReason, QueueLoss};
 use crate::index::SessionIndex;
+use crate::mode::Mode;
 use crate::state::ShardState;
 use crate::text::rfc3339;
 
@@ -42,7 +43,7 @@ impl LossLog {
     }
 }
 
-impl<J: Journal> ShardState<J> {
+impl<M: Mode> ShardState<M> {
     /// A message of `topic` is dropped for a session whose queue is full.
     #[cold]
     pub(crate) fn record_loss(&mut self, session: SessionIndex, topic: &str) {

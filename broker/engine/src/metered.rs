@@ -6,10 +6,10 @@ use std::sync::Arc;
 
 use tautwire_message::MessageRef;
 use tautwire_protocol::{QoS, topic_matches};
-use tautwire_session::Journal;
 
 use crate::config::ConfigSnapshot;
 use crate::counters::{Counter, Counters};
+use crate::mode::Mode;
 use crate::route::MessageSource;
 use crate::state::ShardState;
 
@@ -117,7 +117,7 @@ pub(crate) struct MeterBaseline {
     dropped: u64,
 }
 
-impl<J: Journal> ShardState<J> {
+impl<M: Mode> ShardState<M> {
     /// What the shard has done so far.
     #[cold]
     pub(crate) fn meter_baseline(&self) -> MeterBaseline {

@@ -4,16 +4,16 @@ use std::borrow::Cow;
 
 use tautwire_message::{Message, MessageId, MessageRef};
 use tautwire_protocol::{DisconnectReason, PacketId, PropertyId, QoS, ReasonCode, TopicName};
-use tautwire_session::{AckLevel, Change, Journal, LogPosition, LogState};
+use tautwire_session::{AckLevel, LogPosition, LogState};
 
-use crate::cluster::{OperatorPublishOutcome, OperatorPublishRange};
 use crate::connections::TopicAlias;
 use crate::contracts::MessageRefusal;
 use crate::discovery::push;
 use crate::fan_out::FanOutBudget;
 use crate::incoming::{Disconnection, PAYLOAD_TOO_LARGE};
+use crate::mode::Mode;
 use crate::publish_packets::{OutgoingPublish, PublishHeader};
-use crate::route::MessageSource;
+use crate::publish_range::PublishRange;
 use crate::shard::Shard;
 use crate::state::ShardState;
 
@@ -70,8 +70,8 @@ pub struct PublishConfirm(ConfirmCondition);
 enum ConfirmCondition {
     /// This place of the broker's own log is as safe as this.
     Written { position: LogPosition, level: AckLevel },
-    /// These messages are in the log of the cluster.
-    InCluster(OperatorPublishRange),
+    /// These messages are stored elsewhere.
+    Elsewhere(PublishRange),
 }
 
 impl PublishConfirm {
@@ -87,10 +87,10 @@ impl PublishConfirm {
                 level: level.max(other_level),
             })),
             (
-                Some(PublishConfirm(ConfirmCondition::InCluster(one))),
-                Some(PublishConfirm(ConfirmCondition::InCluster(other))),
-            ) => Some(PublishConfirm(ConfirmCondition::InCluster(one.with(other)))),
-            // Whether a shard is one of a cluster never changes.
+                Some(PublishConfirm(ConfirmCondition::Elsewhere(one))),
+                Some(PublishConfirm(ConfirmCondition::Elsewhere(other))),
+            ) => Some(PublishConfirm(ConfirmCondition::Elsewhere(one.with(other)))),
+            // The mode of a shard never changes.
             (one, other) => one.or(other),
         }
     }
@@ -123,7 +123,7 @@ pub enum PublishFailure {
     Refused(ReasonCode, Cow<'static, str>),
 }
 
-impl<J: Journal> Shard<J> {
+impl<M: Mode> Shard<M> {
     /// Publishes a message like one that a client sends: to the same topics, within the same limits, held to its contract. No
     /// packet has come, so none is counted. To be called from [`Io::run_commands`](crate::Io::run_commands).
     ///
@@ -135,7 +135,7 @@ impl<J: Journal> Shard<J> {
         if self.state.outboxes.is_full() || self.state.log.is_lagging() {
             return Err(PublishFailure::Busy);
         }
-        if !self.state.can_publish_from_operator(&message.as_ref()) {
+        if !M::can_publish_from_operator(&self.state, &message.as_ref()) {
             return Err(PublishFailure::Busy);
         }
         self.state.log.begin_packet();
@@ -149,15 +149,12 @@ impl<J: Journal> Shard<J> {
     }
 
     fn publish_as_operator(&mut self, outgoing: &mut OutgoingPublish<'_>) -> Result<Published, Box<MessageRefusal>> {
-        if self.state.is_in_cluster() {
-            // Nobody here knows whether a client of some node wants it.
-            let promise = self
-                .publish_from_operator_in_cluster(outgoing)?
-                .map(|range| PublishConfirm(ConfirmCondition::InCluster(range)));
-            return Ok(Published { matched: true, promise });
-        }
-        let matched = self.publish(outgoing, MessageSource::Broker)?;
-        Ok(Published { matched, promise: self.state.confirm_for_publication(outgoing.message.topic) })
+        let (matched, range) = M::publish_from_operator(self, outgoing)?;
+        let elsewhere = range.map(|range| PublishConfirm(ConfirmCondition::Elsewhere(range)));
+        Ok(Published {
+            matched,
+            promise: elsewhere.or_else(|| self.state.confirm_for_publication(outgoing.message.topic)),
+        })
     }
 
     /// Disconnects the client of a session, and ends the session too if asked; says whether there was something to end. `name`: see
@@ -167,9 +164,8 @@ impl<J: Journal> Shard<J> {
         let Some(session) = self.state.sessions.find_client_session(name) else { return false };
         let key = self.state.sessions.key(session);
         let connection = self.state.sessions.connection(session);
-        if ends_session && self.state.is_in_cluster() {
-            // The session leaves with its connection, and is to leave nothing behind.
-            self.state.commit(session, Change::ExpiryInterval(0));
+        if ends_session {
+            M::end_session_at_disconnect(&mut self.state, session);
         }
         if let Some(index) = connection {
             self.disconnect(index, DisconnectReason::AdministrativeAction, "an operator has ended the connection");
@@ -189,23 +185,14 @@ impl<J: Journal> Shard<J> {
             }
             ConfirmCondition::Written { .. } if self.state.log.state() == LogState::Failed => ConfirmStatus::Failed,
             ConfirmCondition::Written { .. } => ConfirmStatus::Pending,
-            ConfirmCondition::InCluster(range) => {
-                match self.state.cluster.as_ref().map(|room| room.operator_publish_outcome(range)) {
-                    Some(OperatorPublishOutcome::Stored) => ConfirmStatus::Confirmed,
-                    Some(OperatorPublishOutcome::Open) => ConfirmStatus::Pending,
-                    Some(OperatorPublishOutcome::Refused) => ConfirmStatus::Refused,
-                    Some(OperatorPublishOutcome::Unknown) | None => ConfirmStatus::Failed,
-                }
-            }
+            ConfirmCondition::Elsewhere(range) => M::publish_status(&self.state, range),
         }
     }
 
     /// Whoever waited for a promise has been told what has become of it. It is not asked for again.
     pub fn finish_confirm(&mut self, promise: PublishConfirm) {
-        if let ConfirmCondition::InCluster(range) = promise.0
-            && let Some(room) = &mut self.state.cluster
-        {
-            room.remove_operator_publish(range);
+        if let ConfirmCondition::Elsewhere(range) = promise.0 {
+            M::forget_publish(&mut self.state, range);
         }
     }
 
@@ -234,7 +221,7 @@ impl<J: Journal> Shard<J> {
     }
 }
 
-impl<J: Journal> ShardState<J> {
+impl<M: Mode> ShardState<M> {
     /// What has been written down since the message was begun with, if anything.
     fn confirm_for_publication(&self, topic: &str) -> Option<PublishConfirm> {
         if self.log.packet_position() == LogPosition::default() {
@@ -264,8 +251,8 @@ pub(crate) fn packet_len(message: &MessageRef<'_>) -> usize {
 mod tests {
     use super::*;
 
+    use crate::mode::Volatile;
     use tautwire_router::{Exchange, InterestChange, RetainedLimits, ShardIndex};
-    use tautwire_session::Volatile;
 
     use crate::{Settings, Shared};
 

@@ -1,8 +1,8 @@
 //! A message of QoS 0 to many: who takes its packet as it is gets a copy of the same bytes, and all of them are counted together.
 
 use tautwire_protocol::QoS;
-use tautwire_session::Journal;
 
+use crate::mode::Mode;
 use crate::publish_packets::{self, OutgoingPublish, SHARED_PAYLOAD_BYTES};
 use crate::route::Subscription;
 use crate::state::ShardState;
@@ -24,7 +24,7 @@ impl PacketCopies {
     }
 }
 
-impl<J: Journal> ShardState<J> {
+impl<M: Mode> ShardState<M> {
     /// Gives the client of a subscription a copy of the message's packet. False where it has to be delivered in the usual way: to the
     /// first of its version, who has the packet made, and to those with limits, aliases, a full output, or a subscription identifier.
     // Always in its caller: this is the way of every message to every receiver.
@@ -42,7 +42,7 @@ impl<J: Journal> ShardState<J> {
         let Some(index) = self.sessions.connection(subscription.session) else { return false };
         let connection = &self.connections[index];
         let packet = self.packets.encoded(connection.is_v5());
-        if packet.is_empty() || !connection.accepts_any_publish() || J::PERSISTENT && connection.is_output_blocked() {
+        if packet.is_empty() || !connection.accepts_any_publish() || M::RECORDS && connection.is_output_blocked() {
             return false;
         }
         let output = self.connections.output_or_insert(index);

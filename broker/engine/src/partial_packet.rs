@@ -4,14 +4,14 @@
 //! several clients has sent a part and none can go on, one of them may take more than the part of input, the longest waiting first.
 
 use tautwire_protocol::{DecodeOptions, FixedHeader};
-use tautwire_session::Journal;
 
 use crate::connections::{PauseReason, Phase};
 use crate::index::ConnectionIndex;
+use crate::mode::Mode;
 use crate::paused_readers::PartialPacket;
 use crate::state::ShardState;
 
-impl<J: Journal> ShardState<J> {
+impl<M: Mode> ShardState<M> {
     /// Whether a connection that keeps `rest` of a packet, in `held_bytes`, may do so although there is no room for it. It waits
     /// then, unless it is the one that may take more than that.
     #[cold]

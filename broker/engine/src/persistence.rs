@@ -3,12 +3,11 @@
 use tautwire_message::Message;
 use tautwire_protocol::{FixedHeader, PacketType};
 use tautwire_router::{BatchPayload, ShardIndex};
-use tautwire_session::{
-    Change, Journal, LogPosition, LogState, PendingMessage, Receivers, Record, SessionNumber, ShardNumber,
-};
+use tautwire_session::{Change, LogPosition, LogState, PendingMessage, Receivers, Record, SessionNumber, ShardNumber};
 
 use crate::connections::PauseReason;
 use crate::index::{ConnectionIndex, SessionIndex};
+use crate::mode::Mode;
 use crate::mutant::{Mutant, is};
 use crate::sessions::{PersistedSession, PersistenceScope};
 use crate::state::ShardState;
@@ -17,11 +16,11 @@ use crate::state::ShardState;
 const QOS_BITS: u8 = 0b110;
 const RETAIN_BIT: u8 = 0b1;
 
-impl<J: Journal> ShardState<J> {
+impl<M: Mode> ShardState<M> {
     /// Writes a change of a session down, if it is one that lasts.
     #[inline]
     pub(crate) fn persist(&mut self, index: SessionIndex, change: &Change) {
-        if J::PERSISTENT {
+        if M::RECORDS {
             self.persist_change(index, change);
         }
     }
@@ -57,7 +56,7 @@ impl<J: Journal> ShardState<J> {
     /// What the session is called in the log, if all of it is written down.
     pub(crate) fn number_in_log(&self, index: SessionIndex) -> Option<SessionNumber> {
         let written =
-            self.sessions.persisted(index).filter(|written| J::PERSISTENT && written.extent == PersistenceScope::All);
+            self.sessions.persisted(index).filter(|written| M::RECORDS && written.extent == PersistenceScope::All);
         written.map(|written| written.number)
     }
 
@@ -89,7 +88,7 @@ impl<J: Journal> ShardState<J> {
     /// The client of a session has come.
     #[inline]
     pub(crate) fn persist_connected(&mut self, index: SessionIndex) {
-        if J::PERSISTENT {
+        if M::RECORDS {
             let at_ms = self.clock.now_ms();
             self.persist_presence(index, |session| Record::Returned { session, at_ms });
         }
@@ -98,7 +97,7 @@ impl<J: Journal> ShardState<J> {
     /// The client of a session has gone.
     #[inline]
     pub(crate) fn persist_disconnected(&mut self, index: SessionIndex) {
-        if J::PERSISTENT {
+        if M::RECORDS {
             let at_ms = self.clock.now_ms();
             self.persist_presence(index, |session| Record::Left { session, at_ms });
         }
@@ -116,7 +115,7 @@ impl<J: Journal> ShardState<J> {
     /// [`ShardState::persist_cleared`], as one that ends with its connection: gives what it is called there.
     #[inline]
     pub(crate) fn persist_ended(&mut self, index: SessionIndex) -> Option<SessionNumber> {
-        if !J::PERSISTENT {
+        if !M::RECORDS {
             return None;
         }
         let PersistedSession { number, extent, .. } = self.sessions.persisted(index)?;
@@ -137,7 +136,7 @@ impl<J: Journal> ShardState<J> {
     /// A session that has ended has left nothing behind.
     #[inline]
     pub(crate) fn persist_cleared(&mut self, number: Option<SessionNumber>) {
-        if J::PERSISTENT
+        if M::RECORDS
             && let Some(number) = number
         {
             self.log.record(Record::Ended(number));
@@ -158,7 +157,7 @@ impl<J: Journal> ShardState<J> {
 
     /// What has come from another shard stands in a frame of that one, which is before the present one.
     pub(crate) fn begin_transfer(&mut self, parcel: &BatchPayload<'_>) {
-        if J::PERSISTENT {
+        if M::RECORDS {
             let message = match parcel {
                 BatchPayload::Route { message, .. } => message.id,
                 BatchPayload::Share(_, delivery) => delivery.message.id(),
@@ -171,7 +170,7 @@ impl<J: Journal> ShardState<J> {
 
     /// All that `from` has handed over up to `sequence` has been taken, by what the present frame says.
     pub(crate) fn persist_received(&mut self, from: ShardIndex, sequence: u64) {
-        if J::PERSISTENT && !is(Mutant::ForgetsTook) {
+        if M::RECORDS && !is(Mutant::ForgetsTook) {
             let (from, to) = (number(from), number(self.context.shard()));
             self.log.record(Record::ForwardAccepted { from, to, sequence });
         }
@@ -198,7 +197,7 @@ impl<J: Journal> ShardState<J> {
     /// Has all output of a connection wait, from CONNACK on, until its session is safe.
     #[inline]
     pub(crate) fn pause_output(&mut self, index: ConnectionIndex) {
-        if J::PERSISTENT && !is(Mutant::ConnectsAtOnce) {
+        if M::RECORDS && !is(Mutant::ConnectsAtOnce) {
             let position = self.ack_position(index);
             if position > self.log.reached(self.connections[index].ack_level()) {
                 self.connections[index].block_output(position);
@@ -210,7 +209,7 @@ impl<J: Journal> ShardState<J> {
     /// Sends what the log's progress has made true.
     #[inline]
     pub(crate) fn release_durable(&mut self) {
-        if J::PERSISTENT {
+        if M::RECORDS {
             self.log.record_release();
             self.resume_output();
             self.release_acks();
@@ -261,8 +260,7 @@ impl<J: Journal> ShardState<J> {
     /// Whether the log has come further since somebody was last told.
     #[inline]
     pub(crate) fn has_durable_progress(&self) -> bool {
-        J::PERSISTENT
-            && (self.log.has_durable_progress() || (self.paused_readers.any_for_log() && !self.log.is_lagging()))
+        M::RECORDS && (self.log.has_durable_progress() || (self.paused_readers.any_for_log() && !self.log.is_lagging()))
     }
 
     fn resume_output(&mut self) {

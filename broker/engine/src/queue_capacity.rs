@@ -1,12 +1,12 @@
 //! Room for messages that a session holds: by its client's quotas, by those of its user, and by what the operator has chosen where there
 //! is none.
 
-use tautwire_session::{Change, Journal, Outbound, PendingMessage};
+use tautwire_session::{Change, Outbound, PendingMessage};
 
 use crate::admin_query::QueueLimit;
-use crate::cluster::LogAcceptance;
 use crate::drops::DropReason;
 use crate::index::SessionIndex;
+use crate::mode::{Acceptance, Mode};
 use crate::slow_consumer::SlowConsumer;
 use crate::state::ShardState;
 use crate::throttle::ThrottleCause;
@@ -14,15 +14,13 @@ use crate::throttle::ThrottleCause;
 /// The smallest message there is. Where not even that fits, a queue is full.
 pub(crate) const SMALLEST_BYTES: usize = 1;
 
-impl<J: Journal> ShardState<J> {
+impl<M: Mode> ShardState<M> {
     /// Makes room for a message in a session that is to hold it; says whether there is some.
     pub(crate) fn ensure_queue_space(&mut self, session: SessionIndex, delivery: &PendingMessage, topic: &str) -> bool {
-        if self.is_in_cluster() {
-            match self.accepts_from_log(session, delivery) {
-                LogAcceptance::Yes => return true,
-                LogAcceptance::No => return false,
-                LogAcceptance::IfQueueHasRoom => {}
-            }
+        match M::accepts(self, session, delivery) {
+            Acceptance::Yes => return true,
+            Acceptance::No => return false,
+            Acceptance::IfQueueHasRoom => {}
         }
         if !self.has_room_for(session, delivery.counted_bytes()) && !self.make_room_for(session, delivery, topic) {
             self.record_loss(session, topic);
@@ -96,7 +94,7 @@ impl<J: Journal> ShardState<J> {
 
     /// Whether what the client of a session is told has to be kept before.
     pub(crate) fn is_persisted(&self, session: SessionIndex) -> bool {
-        self.is_fully_persistent(session) || self.is_persisted_by_cluster(session)
+        self.is_fully_persistent(session) || M::is_session_kept(self, session)
     }
 
     /// Whether the session may hold one more message, waiting or sent, that counts so many bytes.

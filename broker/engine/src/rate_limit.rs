@@ -1,17 +1,16 @@
 //! Clients that publish faster than they may are not read from until they may go on. Nothing is dropped; what a client has sent
 //! behind a message that waits, waits too, and keep alive with it.
 
-use tautwire_session::Journal;
-
 use crate::authentication::identity_of;
 use crate::connections::PauseReason;
 use crate::index::{ConnectionIndex, SessionIndex};
 use crate::jobs::{JOB_SLICE_STEPS, Job, JobProgress};
+use crate::mode::Mode;
 use crate::quotas::PublishBucket;
 use crate::shard::Shard;
 use crate::state::ShardState;
 
-impl<J: Journal> ShardState<J> {
+impl<M: Mode> ShardState<M> {
     /// The session serves a client of this connection's user from now on: what it holds counts with what the user's other clients
     /// hold, where there are quotas of users.
     pub(crate) fn count_for_user(&mut self, index: ConnectionIndex, session: SessionIndex) {
@@ -105,7 +104,7 @@ impl<J: Journal> ShardState<J> {
     }
 }
 
-impl<J: Journal> Shard<J> {
+impl<M: Mode> Shard<M> {
     /// There are quotas of users from now on: what the sessions of connections from place `next` on hold is counted for their users.
     pub(crate) fn count_for_users(&mut self, next: usize) -> (JobProgress, usize) {
         let mut places = self.state.connections.indices().skip(next);
@@ -133,8 +132,8 @@ fn retained_owner_of_user(user: &str) -> String {
 mod tests {
     use super::*;
 
+    use crate::mode::Volatile;
     use tautwire_router::{Exchange, InterestChange, Placement, RetainedLimits, ShardIndex};
-    use tautwire_session::Volatile;
 
     use crate::{Chunk, ConnectionId, Settings, Shard, Shared};
 

@@ -4,10 +4,10 @@
 //! wants an answer. So these are heard ahead of the message that waits; all else keeps its place.
 
 use tautwire_protocol::{PacketType, decode_body};
-use tautwire_session::Journal;
 
 use crate::connections::PauseReason;
 use crate::index::{ConnectionId, ConnectionIndex};
+use crate::mode::Mode;
 use crate::shard::{Handled, Shard};
 
 /// Most bytes behind the message that waits that are read for what can be heard ahead of it. They are fewer where memory is
@@ -16,7 +16,7 @@ const READ_AHEAD_MAX_BYTES: usize = 1 << 20;
 /// So many are read however short memory is, as long as input has not taken its part.
 const READ_AHEAD_MIN_BYTES: usize = 64 << 10;
 
-impl<J: Journal> Shard<J> {
+impl<M: Mode> Shard<M> {
     /// Whether a connection that is held is to be read from all the same, for what can be heard ahead. `rest` is what is kept
     /// of its input.
     pub fn should_read_ahead(&mut self, id: ConnectionId, rest: &[u8]) -> bool {

@@ -3,10 +3,11 @@
 use tautwire_message::{MessageId, MessageRef};
 use tautwire_protocol::{QoS, ReasonCode};
 use tautwire_router::RetainError;
-use tautwire_session::{Journal, LogState};
+use tautwire_session::LogState;
 
 use crate::incoming::Disconnection;
 use crate::index::SessionIndex;
+use crate::mode::Mode;
 use crate::operator::packet_len;
 use crate::publish_packets::OutgoingPublish;
 use crate::route::{Matches, MessageSource, RouteError};
@@ -154,7 +155,7 @@ pub enum PublishDecision {
     NoPublisher,
 }
 
-impl<J: Journal> Shard<J> {
+impl<M: Mode> Shard<M> {
     /// Whether the broker would take a message now. It asks what `on_publish` asks, in the same order, and changes nothing.
     pub(crate) fn check_publish(&self, question: &HypotheticalPublish) -> PublishDecision {
         let session = match question.publisher.as_deref().map(|name| self.state.sessions.find(name)) {
@@ -234,10 +235,8 @@ impl<J: Journal> Shard<J> {
     /// What is looked at when a message is retained and routed.
     fn routing_refusal(&self, publisher: Option<SessionIndex>, message: &MessageRef<'_>) -> Result<(), RouteError> {
         let outgoing = OutgoingPublish::new(*message);
-        let goes_by_log = self.state.is_in_cluster() && (message.retain || message.qos != QoS::AtMostOnce);
-        if goes_by_log {
-            // The log of the cluster takes it, whatever the disk of this node does.
-            return self.state.admits_into_cluster(message);
+        if let Some(checked) = M::check_publish(&self.state, message) {
+            return checked;
         }
         if message.qos != QoS::AtMostOnce {
             self.state.check_capacity(&outgoing, &self.find_matches(message.topic))?;

@@ -5,11 +5,12 @@ use std::fmt;
 use tautwire_protocol::TopicFilter;
 use tautwire_router::{Placement, ShardIndex};
 use tautwire_session::{
-    Change, ForwardTarget, Journal, LogPosition, PendingForward, Record, ReplayedSession, ReplayedState, Session,
-    ShardNumber, ShardPlacement, share_of_queue, share_queue_name,
+    Change, ForwardTarget, LogPosition, PendingForward, Record, ReplayedSession, ReplayedState, Session, ShardNumber,
+    ShardPlacement, share_of_queue, share_queue_name,
 };
 
 use crate::index::SessionIndex;
+use crate::mode::Mode;
 use crate::publish_packets::OutgoingPublish;
 use crate::route::MessageSource;
 use crate::sessions::{PersistedSession, PersistenceScope};
@@ -45,7 +46,7 @@ impl std::error::Error for RestoreError {}
 ///
 /// # Errors
 /// See [`RestoreError`]. The shards must not be used then.
-pub fn restore<J: Journal>(shards: &mut [Shard<J>], replayed: ReplayedState, now_ms: u64) -> Result<(), RestoreError> {
+pub fn restore<M: Mode>(shards: &mut [Shard<M>], replayed: ReplayedState, now_ms: u64) -> Result<(), RestoreError> {
     let Some(exchange) = shards.first().map(|shard| shard.state.context.exchange().clone()) else { return Ok(()) };
     let placement = exchange.placement();
     let homes = ShardPlacement { shards: placement.shards() as u16, seed: placement.seed() };
@@ -106,10 +107,10 @@ fn is(shard: ShardIndex, number: ShardNumber) -> bool {
 }
 
 /// Has a shard do something that is written down in the journal of the first.
-fn with_first_journal<J: Journal, T>(
-    shards: &mut [Shard<J>],
+fn with_first_journal<M: Mode, T>(
+    shards: &mut [Shard<M>],
     index: ShardIndex,
-    act: impl FnOnce(&mut Shard<J>) -> T,
+    act: impl FnOnce(&mut Shard<M>) -> T,
 ) -> T {
     let index = usize::from(index.0);
     if index == 0 {
@@ -123,7 +124,7 @@ fn with_first_journal<J: Journal, T>(
     done
 }
 
-impl<J: Journal> Shard<J> {
+impl<M: Mode> Shard<M> {
     /// Takes on a session as the log has it. Says whether there was a place for it.
     ///
     /// What runs while a client is away goes on from when it left; for one that was connected when the log ended, it begins

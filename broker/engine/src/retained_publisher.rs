@@ -9,11 +9,11 @@ use std::sync::Arc;
 use tautwire_access::{Permissions, Policy, Subject};
 use tautwire_message::MessageRef;
 use tautwire_protocol::{Properties, PropertyId, RawProperty};
-use tautwire_session::Journal;
 
 use crate::authentication::identity_of;
 use crate::contracts::append_user_property;
 use crate::index::ConnectionIndex;
+use crate::mode::Mode;
 use crate::state::ShardState;
 
 /// The user property.
@@ -88,7 +88,7 @@ impl<'a> PublisherRecord<'a> {
     }
 }
 
-impl<J: Journal> ShardState<J> {
+impl<M: Mode> ShardState<M> {
     /// Writes the publisher of a message that is to be retained, where it is kept.
     pub(crate) fn append_publisher(&self, index: ConnectionIndex, client_id: &str, properties: &mut Vec<u8>) {
         if !self.config.settings().check_retained_publisher {

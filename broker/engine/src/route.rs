@@ -7,23 +7,23 @@ use tautwire_contracts::Contract;
 use tautwire_message::Format;
 use tautwire_protocol::{QoS, ReasonCode, SubscriptionId};
 use tautwire_router::{Batch, BatchPayload, Entry, RetainError, Routes, ShardIndex};
-use tautwire_session::{Journal, LogState, Receivers};
+use tautwire_session::{LogState, Receivers};
 use tautwire_topics::{FilterTree, MatchCache, Reusable};
 
 use crate::access::TopicStamps;
-use crate::cluster::is_from_log;
 use crate::contracts::ViolatedContract;
 use crate::deliver::DeliveryOptions;
 use crate::fan_out::FanOutBudget;
 use crate::index::SessionIndex;
 use crate::metered::Meters;
+use crate::mode::Mode;
 use crate::packet_copies::PacketCopies;
 use crate::publish_packets::OutgoingPublish;
 use crate::shard::Shard;
 use crate::slow_consumer::SlowConsumer;
 use crate::state::ShardState;
 
-/// A subscription with which its session came from another node of a cluster. It is as if it had always been there.
+/// A subscription with which its session came from another node. It is as if it had always been there.
 pub(crate) const MIGRATED: u64 = 0;
 
 /// A subscription of one of the shard's sessions, as the tree holds it.
@@ -157,7 +157,7 @@ pub(crate) enum MessageSource {
     Broker,
     /// Another shard. It has seen to shared subscriptions and to the other shards.
     Shard,
-    /// The log of the cluster, or another node, which brings it to all shards. The session of its publisher where that is here.
+    /// A log of several nodes, or another node, which brings it to all shards. The session of its publisher where that is here.
     Log(Option<SessionIndex>),
 }
 
@@ -179,7 +179,7 @@ pub(crate) struct SubscriptionTable {
     pub(crate) generation: u64,
 }
 
-impl<J: Journal> Shard<J> {
+impl<M: Mode> Shard<M> {
     /// Hands a message to everybody who wants it; says whether anybody does. `published_at` is the exchange's generation
     /// at which it was published.
     ///
@@ -232,8 +232,8 @@ impl<J: Journal> Shard<J> {
             state.notify_observers(matches, outgoing, publisher, published_at);
         }
         if publisher.reaches_all_shards() {
-            if state.is_in_cluster() && publisher != MessageSource::Shard && !matches.routes.shares.is_empty() {
-                state.offer_to_groups(&matches.routes.shares, contract, outgoing);
+            if publisher != MessageSource::Shard && !matches.routes.shares.is_empty() {
+                M::offer_to_groups(state, &matches.routes.shares, contract, outgoing);
             }
             if let Some(before) = before {
                 state.meter(matches.meters, &outgoing.message, publisher, before);
@@ -245,7 +245,7 @@ impl<J: Journal> Shard<J> {
             state.send_to_shard(shard, outgoing, published_at, matches.routes.persistent.contains(shard));
         }
         for group in &matches.routes.shares {
-            if state.is_in_cluster() && !state.delivers_here(group, topic) {
+            if !M::delivers_to_group(state, group, topic) {
                 continue;
             }
             matched |= state.deliver_to_share(group, contract, outgoing);
@@ -326,10 +326,7 @@ impl<J: Journal> Shard<J> {
                     0
                 }
                 BatchPayload::Update(update) => {
-                    match self.state.is_in_cluster() {
-                        true => self.state.handle_member_event(&update.share, update.member, update.update),
-                        false => self.state.handle_member_credit(&update.share, update.member),
-                    }
+                    M::update_member(&mut self.state, update);
                     0
                 }
             };
@@ -360,12 +357,12 @@ enum Lookup {
 /// What a topic matches. It is looked up where it is not in the cache.
 // Always in `route`: this is the way of every message.
 #[inline(always)]
-fn find<'c, J: Journal>(
+fn find<'c, M: Mode>(
     tree: &FilterTree<Subscription>,
     cache: &'c mut MatchCache<Matches>,
     stamps: &mut TopicStamps,
     generation: u64,
-    state: &ShardState<J>,
+    state: &ShardState<M>,
     topic: &str,
     look: Lookup,
 ) -> &'c Matches {
@@ -384,7 +381,7 @@ fn find<'c, J: Journal>(
     }
 }
 
-impl<J: Journal> ShardState<J> {
+impl<M: Mode> ShardState<M> {
     /// Delivers a message to all whom a topic matches on this shard; says whether there is anybody.
     // Always in `route`: this is the way of every message.
     #[inline(always)]
@@ -443,7 +440,7 @@ impl<J: Journal> ShardState<J> {
     ) -> bool {
         // Looked at for all of them at once. A message of QoS 1 or 2 has been let in already, and its receivers hold it together.
         outgoing.has_room = outgoing.message.qos == QoS::AtMostOnce
-            && !(self.is_in_cluster() && is_from_log(&outgoing.message))
+            && !M::may_be_known(&outgoing.message)
             && self.memory.reserve_memory(0, found.len() * outgoing.message.payload.len());
         let audience = Audience::of(publisher, published_at);
         match found {
@@ -528,7 +525,7 @@ impl<J: Journal> ShardState<J> {
         is_persistent: bool,
     ) {
         let may_be_lost = outgoing.message.qos == QoS::AtMostOnce;
-        let forwarded = if J::PERSISTENT && is_persistent && !may_be_lost {
+        let forwarded = if M::RECORDS && is_persistent && !may_be_lost {
             let message = outgoing.store_message(self.memory.ledger());
             Some(self.persist_forwarded(shard, &message, Receivers::Subscribers))
         } else {

@@ -5,10 +5,10 @@ use std::collections::VecDeque;
 
 use tautwire_message::Format;
 use tautwire_router::{Exchange, Progress, Scan, SessionKey};
-use tautwire_session::Journal;
 
 use crate::connections::Replay;
 use crate::index::{ConnectionId, ConnectionIndex, SessionIndex};
+use crate::mode::Mode;
 use crate::shard::Shard;
 use crate::state::ShardState;
 
@@ -92,7 +92,7 @@ impl Scans {
     }
 }
 
-impl<J: Journal> Shard<J> {
+impl<M: Mode> Shard<M> {
     /// Whether searches wait for the next turn.
     #[inline]
     pub(crate) fn has_scans(&self) -> bool {
@@ -108,7 +108,7 @@ impl<J: Journal> Shard<J> {
     }
 }
 
-impl<J: Journal> ShardState<J> {
+impl<M: Mode> ShardState<M> {
     /// The search for the connection's first replay goes on later.
     #[cold]
     pub(crate) fn defer_scan(&mut self, index: ConnectionIndex) {

@@ -2,52 +2,40 @@
 
 use tautwire_message::MessageRef;
 use tautwire_protocol::{Properties, Property};
-use tautwire_session::{AckLevel, Journal, LogPosition};
+use tautwire_session::{AckLevel, LogPosition};
 
 use crate::ack::{Ack, DelayedAck};
-use crate::cluster::PENDING_MAX;
 use crate::connections::PauseReason;
+use crate::counters::{Counter, Counters};
 use crate::index::ConnectionIndex;
+use crate::mode::Mode;
 use crate::mutant::{Mutant, is};
 use crate::state::ShardState;
 
-/// Acknowledgements that wait for the journal or the cluster, for one connection. A client with so many is not read from.
+/// Acknowledgements that wait for one connection, and as much that has not come true. A client with so many is not read from.
 const DELAYED_ACKS_MAX: usize = 1_024;
 
-impl<J: Journal> ShardState<J> {
+impl<M: Mode> ShardState<M> {
     /// Sends `ack` once what it promises is durable, and not before acknowledgements held earlier.
     #[inline]
     pub(crate) fn acknowledge(&mut self, index: ConnectionIndex, ack: Ack) {
-        let level = match () {
-            () if J::PERSISTENT => self.connections[index].ack_level(),
-            // What is told of sessions waits for their records, whatever is said of messages.
-            () if self.is_in_cluster() => AckLevel::Quorum,
-            () => AckLevel::Memory,
-        };
-        self.acknowledge_at(level, index, ack);
+        M::acknowledge(self, M::session_ack_level(self, index), index, ack);
     }
 
-    /// What the answer to a PUBLISH waits for.
+    /// What the answer to a PUBLISH waits for, as it is configured.
     #[inline]
-    pub(crate) fn ack_level(&self, index: ConnectionIndex, message: &MessageRef<'_>) -> AckLevel {
-        if !J::PERSISTENT && !self.is_in_cluster() {
-            return AckLevel::Memory;
-        }
-        let level = self.config.settings().acks.for_topic(message.topic, self.connections[index].ack_level());
-        if self.is_in_cluster() { self.ack_level_in_cluster(level, message) } else { level }
+    pub(crate) fn configured_ack_level(&self, index: ConnectionIndex, message: &MessageRef<'_>) -> AckLevel {
+        self.config.settings().acks.for_topic(message.topic, self.connections[index].ack_level())
     }
 
-    /// The same, once what `ack` promises is as safe as `level` says.
-    pub(crate) fn acknowledge_at(&mut self, level: AckLevel, index: ConnectionIndex, ack: Ack) {
-        if !J::PERSISTENT {
-            if self.is_in_cluster() {
-                self.acknowledge_in_cluster(level, index, ack);
-            } else {
-                self.latency_recorder.record_acknowledged(&ack);
-                self.write_ack(index, &ack);
-            }
-            return;
-        }
+    /// Sends `ack`: nothing has to come true before.
+    pub(crate) fn acknowledge_now(&mut self, index: ConnectionIndex, ack: &Ack) {
+        self.latency_recorder.record_acknowledged(ack);
+        self.write_ack(index, ack);
+    }
+
+    /// Sends `ack` once the log has what it promises as safe as `level` says.
+    pub(crate) fn acknowledge_by_log(&mut self, level: AckLevel, index: ConnectionIndex, ack: Ack) {
         let position = self.ack_position(index);
         let ShardState { connections, memory, log, latency_recorder, .. } = self;
         let connection = &mut connections[index];
@@ -89,7 +77,7 @@ impl<J: Journal> ShardState<J> {
         let connection = &self.connections[index];
         if connection.is_paused_for(PauseReason::Acks)
             && connection.delayed_acks() <= DELAYED_ACKS_MAX / 2
-            && (!self.is_in_cluster() || self.awaits_in_cluster(index) <= PENDING_MAX / 2)
+            && M::unconfirmed(self, index) <= DELAYED_ACKS_MAX / 2
         {
             let id = self.id(index);
             self.resume_reading(id, PauseReason::Acks);
@@ -97,14 +85,15 @@ impl<J: Journal> ShardState<J> {
     }
 
     /// Does not read from a client for whom too many acknowledgements wait; says whether that is so.
-    pub(crate) fn pause_for_acks(&mut self, index: ConnectionIndex) -> bool {
+    pub(crate) fn pause_for_delayed_acks(
+        &mut self,
+        index: ConnectionIndex,
+        counter: impl FnOnce(&Counters) -> &Counter,
+    ) -> bool {
         let is_too_much = self.connections[index].delayed_acks() >= DELAYED_ACKS_MAX
-            || self.is_in_cluster() && self.awaits_in_cluster(index) >= PENDING_MAX;
+            || M::unconfirmed(self, index) >= DELAYED_ACKS_MAX;
         if is_too_much && self.connections[index].pause_reading(PauseReason::Acks) {
-            let counters = self.counters();
-            let ahead =
-                if self.is_in_cluster() { &counters.clients_ahead_of_cluster } else { &counters.clients_ahead_of_disk };
-            ahead.add(1);
+            counter(self.counters()).add(1);
         }
         is_too_much
     }

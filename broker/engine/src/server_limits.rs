@@ -6,10 +6,10 @@
 use std::sync::Arc;
 
 use tautwire_protocol::{DecodeError, DecodeOptions, Fault, FixedHeader, QoS};
-use tautwire_session::Journal;
 
 use crate::connections::Phase;
 use crate::index::{ConnectionIndex, ServerLimitsIndex};
+use crate::mode::Mode;
 use crate::settings::Settings;
 use crate::state::ShardState;
 
@@ -86,7 +86,7 @@ impl ServerLimitsTable {
     }
 }
 
-impl<J: Journal> ShardState<J> {
+impl<M: Mode> ShardState<M> {
     /// What the client of a connection has been told.
     #[cold]
     pub(crate) fn server_limits(&self, index: ConnectionIndex) -> &ServerLimits {

@@ -5,11 +5,12 @@
 //! which another member gets it.
 
 use tautwire_protocol::{PacketId, QoS, TopicFilter};
-use tautwire_session::{Change, Journal, Outbound, PendingMessage, SessionNumber, share_of_queue};
+use tautwire_session::{Change, Outbound, PendingMessage, SessionNumber, share_of_queue};
 
 use crate::connections::LoadQueue;
 use crate::index::SessionIndex;
 use crate::jobs::{JOB_SLICE_STEPS, Job, JobProgress};
+use crate::mode::Mode;
 use crate::shard::Shard;
 use crate::state::ShardState;
 
@@ -24,7 +25,7 @@ pub(crate) struct SessionCleanup {
     unrecorded: u32,
 }
 
-impl<J: Journal> Shard<J> {
+impl<M: Mode> Shard<M> {
     /// Ends a session: its will is published, its subscriptions go, and what it was owed as a member of a shared
     /// subscription goes to others. What takes long is done over several turns.
     pub(crate) fn end_session(&mut self, session: SessionIndex) {
@@ -56,7 +57,7 @@ impl<J: Journal> Shard<J> {
                 self.state.take_unfinished(session);
                 continue;
             }
-            if J::PERSISTENT && sent_as.is_none() && ending.unrecorded > 0 {
+            if M::RECORDS && sent_as.is_none() && ending.unrecorded > 0 {
                 ending.unrecorded -= 1;
                 self.state.record_taken(ending.number, None);
                 continue;
@@ -102,7 +103,7 @@ fn is_redeliverable(delivery: &PendingMessage, sent_as: Option<PacketId>) -> boo
     delivery.share.is_some() && (sent_as.is_none() || delivery.qos == QoS::AtLeastOnce)
 }
 
-impl<J: Journal> ShardState<J> {
+impl<M: Mode> ShardState<M> {
     /// Takes the next message out of a session that has ended.
     pub(crate) fn take_unfinished(&mut self, session: SessionIndex) -> Option<PendingMessage> {
         let (delivery, _) = self.sessions.entry(session).take_unfinished()?;
@@ -112,7 +113,7 @@ impl<J: Journal> ShardState<J> {
 
     /// A message leaves a session that has ended, in the frame that says who else gets it.
     fn record_taken(&mut self, number: Option<SessionNumber>, sent_as: Option<PacketId>) {
-        if J::PERSISTENT
+        if M::RECORDS
             && let Some(number) = number
         {
             self.persist_ended_change(number, &sent_as.map_or(Change::Unqueued, Change::Completed));

@@ -9,7 +9,7 @@ use tautwire_protocol::{
     ReasonCode, ShortAcknowledgement, decode_body, decode_publish,
 };
 use tautwire_router::{Batch, ShardIndex};
-use tautwire_session::{AckLevel, Journal};
+use tautwire_session::AckLevel;
 
 use crate::config::ConfigReader;
 use crate::connections::{Chunk, Output, PauseReason, Phase};
@@ -17,6 +17,7 @@ use crate::counters::Counters;
 use crate::discovery::PublishedContracts;
 use crate::fan_out::FanOutBudget;
 use crate::index::{ConnectionId, ConnectionIndex};
+use crate::mode::Mode;
 use crate::origin::ConnectionOrigin;
 use crate::publish_packets::SHARED_PAYLOAD_BYTES;
 use crate::read_ahead::can_overtake;
@@ -32,8 +33,8 @@ use crate::timer_wheel::Timer;
 /// [`turn`](crate::turn()). The same calls give the same results.
 ///
 /// Time is in milliseconds since the Unix epoch and must not go back.
-pub struct Shard<J: Journal> {
-    pub(crate) state: ShardState<J>,
+pub struct Shard<M: Mode> {
+    pub(crate) state: ShardState<M>,
     pub(crate) table: SubscriptionTable,
     pub(crate) sys: SysTopics,
     pub(crate) told: PublishedContracts,
@@ -66,15 +67,15 @@ pub(crate) enum Handled {
     Ended,
 }
 
-impl<J: Journal> Shard<J> {
+impl<M: Mode> Shard<M> {
     /// Shard `index` of the broker.
-    pub fn new(index: ShardIndex, shared: Shared, journal: J, now_ms: u64) -> Shard<J> {
+    pub fn new(index: ShardIndex, shared: Shared, mode: M, now_ms: u64) -> Shard<M> {
         let config_cell = ConfigReader::new(shared.config_cell.clone());
         let settings = shared.config_cell.current().settings.clone();
         let (sys, told) =
             (SysTopics::new(index, &settings, now_ms), PublishedContracts::new(settings.contract_discovery));
         let partial_batches = (0..shared.exchange.shards()).map(|_| None).collect();
-        let state = ShardState::new(index, shared, journal, now_ms);
+        let state = ShardState::new(index, shared, mode, now_ms);
         Shard {
             state,
             table: SubscriptionTable::default(),
@@ -161,7 +162,7 @@ impl<J: Journal> Shard<J> {
                 self.state.counters().clients_choked.add(1);
                 break;
             }
-            if (J::PERSISTENT || self.state.is_in_cluster()) && self.state.pause_for_acks(index) {
+            if M::pause_for_acks(&mut self.state, index) {
                 break;
             }
             match self.receive_packet(index, chunk, at..range.end) {
@@ -248,7 +249,7 @@ impl<J: Journal> Shard<J> {
         if can_read_ahead && connection.read_ahead_bytes() >= length {
             return (length, Handled::Done);
         }
-        if J::PERSISTENT
+        if M::RECORDS
             && (self.state.pause_for_log(index, &header, bytes[0])
                 || self.state.pause_for_spill(index, &header, bytes[0]))
         {
@@ -384,7 +385,7 @@ impl<J: Journal> Shard<J> {
     pub fn connection_lost(&mut self, id: ConnectionId, now_ms: u64) {
         self.state.clock.set(now_ms);
         if let Some(index) = self.state.connections.find(id) {
-            self.give_up_claim(id);
+            M::abandon_claim(self, id);
             self.detach(index);
             self.state.free_slot(index);
         }
@@ -430,11 +431,11 @@ impl<J: Journal> Shard<J> {
                 Phase::Open if connection.is_v5() => {
                     let goodbye = Disconnect::new(DisconnectReason::ServerShuttingDown);
                     self.state.write_packet(index, &Packet::Disconnect(goodbye));
-                    self.release_for_shutdown(index);
+                    M::release_for_shutdown(self, index);
                     self.close(index);
                 }
                 Phase::Open | Phase::AwaitingConnect => {
-                    self.release_for_shutdown(index);
+                    M::release_for_shutdown(self, index);
                     self.close(index);
                 }
                 Phase::Closing | Phase::Vacant => {}
@@ -445,7 +446,7 @@ impl<J: Journal> Shard<J> {
     /// A connection that the engine asked to close or move is gone.
     pub fn connection_closed(&mut self, id: ConnectionId) {
         if let Some(index) = self.state.connections.find(id) {
-            self.give_up_claim(id);
+            M::abandon_claim(self, id);
             self.state.free_slot(index);
         }
     }
@@ -517,10 +518,11 @@ impl<J: Journal> Shard<J> {
 
     /// The pending output of a connection.
     pub fn output(&mut self, id: ConnectionId) -> Option<&mut Output> {
-        if self.state.is_in_cluster() && self.state.is_connection_write_suspended(id) {
+        let index = self.state.connections.find(id)?;
+        if M::is_write_suspended(&self.state, index) {
             return None;
         }
-        self.state.connections.get(id)?.output()
+        self.state.connections[index].output()
     }
 
     /// `written` bytes of the output have been taken by the network. Returns whether output is still pending.

@@ -6,10 +6,11 @@ use tautwire_contracts::Contract;
 use tautwire_memory::MemoryLedger;
 use tautwire_protocol::QoS;
 use tautwire_router::{Member, SessionKey, ShareGroup, ShareReceiver};
-use tautwire_session::{Journal, PendingMessage, Receivers, SessionNumber, SubscriptionIds};
+use tautwire_session::{PendingMessage, Receivers, SessionNumber, SubscriptionIds};
 
 use crate::deliver::DeliveryOptions;
 use crate::index::SessionIndex;
+use crate::mode::Mode;
 use crate::mutant::{Mutant, is};
 use crate::publish_packets::OutgoingPublish;
 use crate::shard::Shard;
@@ -27,7 +28,7 @@ pub(crate) enum Pick {
     FromQueue { queued_bytes: usize },
 }
 
-impl<J: Journal> Shard<J> {
+impl<M: Mode> Shard<M> {
     /// Takes a message of a shared subscription from another shard.
     pub(crate) fn receive_shared(&mut self, receiver: &ShareReceiver, delivery: &PendingMessage) {
         let (key, queued_bytes) = match receiver {
@@ -49,7 +50,7 @@ impl<J: Journal> Shard<J> {
 
     /// Gives a message of a shared subscription, whose chosen member `from` is gone, to another member.
     pub(crate) fn redispatch_message(&mut self, from: SessionKey, delivery: PendingMessage) {
-        if self.state.is_in_cluster() && self.state.requeue(from, &delivery) {
+        if M::requeue(&mut self.state, from, &delivery) {
             return;
         }
         let group = delivery.share.as_ref().and_then(|filter| self.state.context.exchange().group(filter));
@@ -64,7 +65,7 @@ impl<J: Journal> Shard<J> {
     }
 }
 
-impl<J: Journal> ShardState<J> {
+impl<M: Mode> ShardState<M> {
     /// Gives a message to the member of a shared subscription whose turn it is. A message of QoS 1 or 2 goes to a member that can be sent
     /// it at once, or waits in the group's queue.
     pub(crate) fn deliver_to_share(
@@ -74,7 +75,7 @@ impl<J: Journal> ShardState<J> {
         outgoing: &mut OutgoingPublish<'_>,
     ) -> bool {
         let qos = outgoing.message.qos;
-        let may_wait = qos != QoS::AtMostOnce && !self.is_in_cluster();
+        let may_wait = qos != QoS::AtMostOnce && M::QUEUES_SHARED;
         let picked = match may_wait {
             // What waits goes first.
             true if group.waiting().0 > 0 || self.is_in_transit_full(group) => None,
@@ -124,7 +125,7 @@ impl<J: Journal> ShardState<J> {
         let may_be_lost = delivery.qos == QoS::AtMostOnce;
         let to = member.session.shard;
         // A session that is not written down yet is before it gets the message: see `persist_for_group`.
-        let is_written = J::PERSISTENT && !may_be_lost && (member.number.is_some() || group.is_persistent());
+        let is_written = M::RECORDS && !may_be_lost && (member.number.is_some() || group.is_persistent());
         let forwarded = delivery.message.loaded().filter(|_| is_written).map(|message| {
             let number = member.number.unwrap_or(SessionNumber::OF_NONE);
             self.persist_forwarded(to, message, Receivers::Member(number, group.filter()))
@@ -166,7 +167,7 @@ impl<J: Journal> ShardState<J> {
         }
         let group = delivery.share.as_ref().and_then(|share| self.context.exchange().group(share));
         let Some(group) = group else { return };
-        if group.end_transit(delivery.counted_bytes()) && group.waiting().0 > 0 && !self.is_in_cluster() {
+        if group.end_transit(delivery.counted_bytes()) && group.waiting().0 > 0 && M::QUEUES_SHARED {
             self.report_to_queue(group.filter(), member);
         }
     }
@@ -200,7 +201,7 @@ impl<J: Journal> ShardState<J> {
     /// Room for a message has been taken on a shard, and the message is here.
     fn record_arrival(&self, member: &SessionKey, delivery: &PendingMessage) {
         if delivery.qos != QoS::AtMostOnce
-            && !self.is_in_cluster()
+            && M::QUEUES_SHARED
             && let Some(room) = self.sessions.at(member).and_then(|session| self.sessions.member_credit(session))
         {
             room.record_arrival();
@@ -213,7 +214,7 @@ impl<J: Journal> ShardState<J> {
         let group = exchange.group(share);
         exchange.leave(share, member);
         let is_over = group.as_ref().is_none_or(|group| group.has_queue() && !group.has_members());
-        if is_over && !self.is_in_cluster() {
+        if is_over && M::QUEUES_SHARED {
             let share = group.map_or_else(|| share.into(), |group| group.filter().clone());
             self.report_to_queue(&share, member);
         }
@@ -223,7 +224,7 @@ impl<J: Journal> ShardState<J> {
         if !self.can_start_shared(session, delivery) && !is(Mutant::QueuesForMembers) {
             return self.return_to_group(session, delivery);
         }
-        if J::PERSISTENT && delivery.qos != QoS::AtMostOnce && !self.is_fully_persistent(session) {
+        if M::RECORDS && delivery.qos != QoS::AtMostOnce && !self.is_fully_persistent(session) {
             self.persist_for_group(session, delivery);
         }
         let options = DeliveryOptions {

@@ -3,11 +3,10 @@
 use tautwire_memory::ShardMemory;
 use tautwire_protocol::Packet;
 use tautwire_router::ShardIndex;
-use tautwire_session::{Change, Journal, PendingMessage, Record, RetainedChange, SessionNumber, share_of_queue};
+use tautwire_session::{Change, PendingMessage, Record, RetainedChange, SessionNumber, share_of_queue};
 
 use crate::admin_query::AdminQueries;
 use crate::clock::Clock;
-use crate::cluster::ClusterBox;
 use crate::connections::{Connections, PauseReason};
 use crate::counters::Counters;
 use crate::current_config::CurrentConfig;
@@ -19,6 +18,7 @@ use crate::latency::LatencyRecorder;
 use crate::memory_budget::MemoryBudget;
 use crate::message_loss::LossLog;
 use crate::metered::MeteredFilters;
+use crate::mode::Mode;
 use crate::mutant::{Mutant, is};
 use crate::paused_readers::PausedReaders;
 use crate::publish_packets::{OutgoingPublish, PublishPackets};
@@ -38,7 +38,7 @@ use crate::work_budget::WorkBudget;
 ///
 /// A room is a type whose fields nobody else sees: only its verbs change it. What needs one room is a verb of it, what needs several
 /// is one of the hub.
-pub(crate) struct ShardState<J: Journal> {
+pub(crate) struct ShardState<M: Mode> {
     /// What holds for each packet: settings, contracts, access rules.
     pub(crate) config: CurrentConfig,
     /// What clients may do, and how much of it they have done.
@@ -53,7 +53,7 @@ pub(crate) struct ShardState<J: Journal> {
     /// Who is not heard until something happens elsewhere.
     pub(crate) paused_readers: PausedReaders,
     /// What is written down, and who waits for it to be safe.
-    pub(crate) log: JournalWriter<J>,
+    pub(crate) log: JournalWriter<M::Journal>,
     /// What this shard's clients hold, and what still fits.
     pub(crate) memory: MemoryBudget,
     /// What has been done, so that a turn ends.
@@ -78,13 +78,14 @@ pub(crate) struct ShardState<J: Journal> {
     pub(crate) tap: TapState,
     /// By which topic filters messages are counted.
     pub(crate) metered: MeteredFilters,
-    /// What the shard knows of its cluster, where the broker is one of several.
-    pub(crate) cluster: ClusterBox<J>,
+    /// What the mode knows.
+    pub(crate) mode: M::State,
 }
 
-impl<J: Journal> ShardState<J> {
-    pub(crate) fn new(shard: ShardIndex, shared: Shared, journal: J, now_ms: u64) -> ShardState<J> {
-        let context = ShardContext::new(shard, &shared);
+impl<M: Mode> ShardState<M> {
+    pub(crate) fn new(shard: ShardIndex, shared: Shared, mode: M, now_ms: u64) -> ShardState<M> {
+        let mut context = ShardContext::new(shard, &shared);
+        let (journal, mode) = mode.begin(&mut context);
         let Shared { config_cell, memory, throttle, users, .. } = shared;
         let config = config_cell.current();
         let settings = &config.settings;
@@ -110,7 +111,7 @@ impl<J: Journal> ShardState<J> {
             tap: TapState::default(),
             metered: config.metered().clone(),
             config: CurrentConfig::new(&config),
-            cluster: None,
+            mode,
             context,
         }
     }
@@ -181,7 +182,7 @@ impl<J: Journal> ShardState<J> {
 
     #[inline]
     pub(crate) fn mark_dirty(&mut self, index: ConnectionIndex) {
-        if J::PERSISTENT && self.connections[index].is_output_blocked() {
+        if M::RECORDS && self.connections[index].is_output_blocked() {
             return;
         }
         self.connections.mark_dirty(index);
@@ -259,27 +260,21 @@ impl<J: Journal> ShardState<J> {
             self.counters().stored_messages.add(1);
             self.counters().stored_bytes.add(delivery.counted_bytes() as u64);
         }
-        self.persist(index, &change);
-        if self.is_in_cluster() {
-            return self.commit_in_cluster(index, change);
-        }
-        let queues = J::PERSISTENT && matches!(change, Change::Queued(_));
-        let sends = J::PERSISTENT && matches!(change, Change::Started(_) | Change::StartedQueued);
+        M::commit(self, index, change);
+    }
+
+    /// Applies a change, and frees what the session holds no more.
+    #[inline(always)]
+    pub(crate) fn apply_change(&mut self, index: SessionIndex, change: Change) {
         if let Some(gone) = self.sessions.entry(index).apply(change) {
             self.uncount_stored(&gone);
         }
         self.open_throttled(index);
-        if queues {
-            self.queue_for_spill(index);
-        }
-        if queues || sends {
-            self.delay_spill(index);
-        }
     }
 
     /// Writes down what a message has changed of the retained messages. Those of `$SYS` are made anew after a restart.
     pub(crate) fn record_retained(&mut self, outgoing: &OutgoingPublish<'_>, sequence: u64) {
-        if !J::PERSISTENT || outgoing.message.topic.starts_with("$SYS/") || is(Mutant::ForgetsRetained) {
+        if !M::RECORDS || outgoing.message.topic.starts_with("$SYS/") || is(Mutant::ForgetsRetained) {
             return;
         }
         let change = match &outgoing.stored {

@@ -7,13 +7,14 @@ use tautwire_protocol::{
     TopicFilter, Unsubscribe, UnsubscribeReason,
 };
 use tautwire_router::{InterestChange, Member, Scan};
-use tautwire_session::{Change, Journal, SubscriptionRecord, subscription_bytes};
+use tautwire_session::{Change, SubscriptionRecord, subscription_bytes};
 
 use crate::access::CheckBudget;
 use crate::ack::Ack;
 use crate::connections::{LoadQueue, Replay};
 use crate::index::{ConnectionIndex, SessionIndex};
 use crate::jobs::PartialSubscribe;
+use crate::mode::Mode;
 use crate::route::{MIGRATED, Subscription};
 use crate::shard::Shard;
 use crate::transcoding::{self, FormatRequest};
@@ -36,7 +37,7 @@ impl From<SubscribeReason> for SubscribeError {
     }
 }
 
-impl<J: Journal> Shard<J> {
+impl<M: Mode> Shard<M> {
     pub(crate) fn on_subscribe(&mut self, index: ConnectionIndex, session: SessionIndex, subscribe: &Subscribe<'_>) {
         if subscribe.requests.len() > self.state.config.settings().subscriptions_per_packet {
             self.state.counters().subscriptions_refused.add(subscribe.requests.len() as u64);
@@ -123,8 +124,8 @@ impl<J: Journal> Shard<J> {
             .and_then(|accepted| transcoding::requested_format(request.filter, accepted));
         let (qos, wanted) = (granted?, wanted?);
         let replay = self.subscribe(index, session, request, qos, identifier, wanted);
-        if self.state.is_in_cluster() && request.filter.share().is_some() {
-            self.state.join_group(session, request.filter.as_str(), (subscribe.packet_id, nth));
+        if request.filter.share().is_some() {
+            M::join_group(&mut self.state, session, request.filter.as_str(), (subscribe.packet_id, nth));
         }
         Ok((qos, replay))
     }
@@ -184,8 +185,8 @@ impl<J: Journal> Shard<J> {
         self.state.open_filter(session, filter);
         self.state.commit(session, Change::Unsubscribed(filter.as_str().into()));
         self.leave(session, filter, format);
-        if self.state.is_in_cluster() && filter.share().is_some() {
-            self.state.unsubscribe_from_group(session, filter.as_str());
+        if filter.share().is_some() {
+            M::leave_group(&mut self.state, session, filter.as_str());
         }
     }
 
@@ -297,13 +298,11 @@ impl<J: Journal> Shard<J> {
             self.state.counters().refused_disk.add(1);
             return Err(SubscribeReason::QuotaExceeded.into());
         }
-        if is_new && self.state.is_in_cluster() && !self.state.has_state_room_for(session, filter.as_str()) {
+        if is_new && !M::has_room_for_filter(&mut self.state, session, filter.as_str()) {
             return Err(SubscribeReason::QuotaExceeded.into());
         }
-        // A message of QoS 2 would be bound to one member across nodes [MQTT-4.8.2-5].
-        let is_of_cluster = self.state.is_in_cluster() && filter.share().is_some();
         let offered = self.state.connections[index].max_qos(self.state.config.settings().max_qos);
-        let max_qos = if is_of_cluster { offered.min(QoS::AtLeastOnce) } else { offered };
+        let max_qos = if filter.share().is_some() { offered.min(M::SHARED_MAX_QOS) } else { offered };
         Ok(request.options.qos.min(max_qos))
     }
 
@@ -372,7 +371,7 @@ impl<J: Journal> Shard<J> {
             qos,
             identifier,
             format: wanted.format,
-            live_from: self.state.places_of(session),
+            live_from: M::live_start(&self.state, session),
             replaces,
             charge,
         })
@@ -390,17 +389,15 @@ impl<J: Journal> Shard<J> {
         let any = self.table.tree.values(node).is_empty();
         let is_persistent = self.state.is_fully_persistent(session);
         if any {
-            self.state.add_interest(wanted.filter);
+            M::add_interest(&mut self.state, wanted.filter);
         }
-        if self.state.is_in_cluster() {
-            self.state.await_interest_sync(session, wanted.filter);
-        }
+        M::await_interest(&mut self.state, session, wanted.filter);
         let key = (session, wanted.format, wanted.by_filter);
         let is_new = || self.table.tree.get_by_key(node, &key, Subscription::key).is_none();
         let change = InterestChange { any, persistent: is_persistent && is_new() };
         let (since, scan) =
             self.state.context.exchange().subscribe(self.state.context.shard(), wanted.filter, change, retained_wanted);
-        let came_along = self.state.is_in_cluster() && self.state.sessions.connection(session).is_none();
+        let came_along = M::came_with_subscriptions(&self.state, session);
         let subscription = Subscription {
             session,
             identifier: record.identifier,
@@ -472,7 +469,7 @@ impl<J: Journal> Shard<J> {
             self.table.tree.remove_by_key(node, &key, Subscription::key).is_some_and(|held| held.is_persistent);
         let any = self.table.tree.prune(node);
         if any {
-            self.state.remove_interest(wanted.filter);
+            M::remove_interest(&mut self.state, wanted.filter);
         }
         let change = InterestChange { any, persistent };
         self.state.context.exchange().unsubscribe(self.state.context.shard(), wanted.filter, change);

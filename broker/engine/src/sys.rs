@@ -6,9 +6,9 @@ use tautwire_memory::Kind;
 use tautwire_message::MessageRef;
 use tautwire_protocol::QoS;
 use tautwire_router::ShardIndex;
-use tautwire_session::Journal;
 
 use crate::counters::Totals;
+use crate::mode::Mode;
 use crate::publish_packets::OutgoingPublish;
 use crate::route::MessageSource;
 use crate::settings::Settings;
@@ -108,7 +108,7 @@ impl SysTopics {
     }
 }
 
-impl<J: Journal> Shard<J> {
+impl<M: Mode> Shard<M> {
     /// Publishes the `$SYS` topics if they are due.
     pub(crate) fn publish_sys(&mut self) {
         let now_ms = self.state.clock.now_ms();
@@ -166,9 +166,7 @@ impl<J: Journal> Shard<J> {
             let _ = write!(topic, "tautwire/{name}");
             self.publish_sys_topic(&topic, format_args!("{value}"));
         });
-        if self.state.is_in_cluster() {
-            self.publish_cluster_sys(&totals, self.sys.interval_ms);
-        }
+        M::publish_sys(self, &totals, self.sys.interval_ms);
     }
 
     fn publish_sys_topic(&mut self, name: &str, value: std::fmt::Arguments<'_>) {

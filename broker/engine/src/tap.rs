@@ -8,9 +8,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use tautwire_message::MessageRef;
 use tautwire_protocol::{QoS, topic_matches};
-use tautwire_session::{Journal, split_session_name};
+use tautwire_session::split_session_name;
 
 use crate::config::ConfigSnapshot;
+use crate::mode::Mode;
 use crate::route::MessageSource;
 use crate::state::ShardState;
 use crate::trace::TraceState;
@@ -121,7 +122,7 @@ impl TapState {
     }
 }
 
-impl<J: Journal> ShardState<J> {
+impl<M: Mode> ShardState<M> {
     /// Shows a message that has been published to those who watch.
     #[cold]
     pub(crate) fn notify_taps(&self, message: &MessageRef<'_>, publisher: MessageSource) {

@@ -8,9 +8,10 @@ use std::sync::Arc;
 
 use tautwire_memory::{Charge, Kind, MemoryLedger};
 use tautwire_protocol::{QoS, TopicFilter};
-use tautwire_session::{Journal, Session};
+use tautwire_session::Session;
 
 use crate::index::SessionIndex;
+use crate::mode::Mode;
 use crate::slow_consumer::SlowConsumers;
 use crate::state::ShardState;
 use crate::throttle::{Throttle, ThrottleCause, ThrottleEffect};
@@ -162,7 +163,7 @@ impl ThrottledSessions {
     }
 }
 
-impl<J: Journal> ShardState<J> {
+impl<M: Mode> ShardState<M> {
     /// A session holds so much that a message of `topic` is too much for it. Publishers are stopped until it has given back enough.
     #[cold]
     pub(crate) fn throttle(&mut self, session: SessionIndex, topic: &str, cause: ThrottleCause) {

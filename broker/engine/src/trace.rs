@@ -8,9 +8,10 @@ use std::sync::Arc;
 
 use tautwire_message::{MessageId, MessageRef};
 use tautwire_protocol::{Properties, PropertyContext, QoS, ReasonCode};
-use tautwire_session::{Journal, LogPosition, Outbound, split_session_name};
+use tautwire_session::{LogPosition, Outbound, split_session_name};
 
 use crate::index::{ConnectionId, SessionIndex};
+use crate::mode::Mode;
 use crate::route::MessageSource;
 use crate::state::ShardState;
 use crate::trace_parent::TraceParent;
@@ -193,7 +194,7 @@ impl TraceState {
     }
 }
 
-impl<J: Journal> ShardState<J> {
+impl<M: Mode> ShardState<M> {
     /// Tells of a message that has been published, and handed to `receivers` of this shard. `reason` is how it is answered.
     #[cold]
     pub(crate) fn trace(
@@ -272,7 +273,7 @@ impl<J: Journal> ShardState<J> {
         span.span_id = span_id(message.id, PUBLISH_SALT);
         span.parent_id = trace.parent_id;
         span.is_parent_remote = trace.parent_id.is_some();
-        let waits = J::PERSISTENT && message.qos != QoS::AtMostOnce;
+        let waits = M::RECORDS && message.qos != QoS::AtMostOnce;
         match self.sessions.connection(session).filter(|_| waits) {
             None => tracer.sink.take(span),
             Some(_) if self.tap.traces.open.len() >= OPEN_MAX => tracer.sink.skip(1),

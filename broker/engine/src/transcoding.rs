@@ -6,12 +6,12 @@ use tautwire_contracts::{Contract, Rule};
 use tautwire_memory::{Charge, Kind};
 use tautwire_message::{Format, Message, MessageRef, Transcoding, Transcodings};
 use tautwire_protocol::{Properties, PropertyContext, PropertyId, Subscribe, SubscribeReason, TopicFilter};
-use tautwire_session::Journal;
 
 use crate::contracts::{append_user_property, content_type};
 use crate::discovery::push;
 use crate::drops::DropReason;
 use crate::index::SessionIndex;
+use crate::mode::Mode;
 use crate::mount::MountPoint;
 use crate::publish_packets::OutgoingPublish;
 use crate::route::{MessageSource, Subscription};
@@ -106,7 +106,7 @@ pub(crate) fn mounted_filter(mount: &MountPoint, filter: TopicFilter<'_>) -> Res
     Ok(format!("{share}{format}{}", mount.filter(own)?))
 }
 
-impl<J: Journal> ShardState<J> {
+impl<M: Mode> ShardState<M> {
     /// Delivers to subscriptions that are sorted by format, each format made once.
     pub(crate) fn deliver_transcoded(
         &mut self,

@@ -3,15 +3,15 @@
 //! after the other, in the order in which they came.
 
 use tautwire_protocol::Publish;
-use tautwire_session::Journal;
 
 use crate::connections::PauseReason;
 use crate::discovery;
 use crate::index::ConnectionIndex;
+use crate::mode::Mode;
 use crate::shard::{Handled, Shard};
 use crate::turn::Io;
 
-impl<J: Journal> Shard<J> {
+impl<M: Mode> Shard<M> {
     /// Whether a message to `topic` leads to work for which this turn has no more time.
     #[inline]
     pub(crate) fn is_transcoding_deferred(&mut self, topic: &str) -> bool {
@@ -36,7 +36,7 @@ impl<J: Journal> Shard<J> {
 
     /// Reads again from those who wait, as long as there is time.
     #[inline]
-    pub(crate) fn resume_after_transcoding(&mut self, io: &mut impl Io<J>) {
+    pub(crate) fn resume_after_transcoding(&mut self, io: &mut impl Io<M>) {
         // One at a time: whoever has had its share and wants more goes behind all others.
         while self.state.work_budget.can_transcode()
             && let Some(id) = self.state.paused_readers.next_for_transcoding()
@@ -53,8 +53,8 @@ mod tests {
     use super::*;
     use std::collections::VecDeque;
 
+    use crate::mode::Volatile;
     use tautwire_router::{Batch, Exchange, RetainedLimits, ShardIndex};
-    use tautwire_session::Volatile;
 
     use crate::{Action, Chunk, ConnectionId, NextTurn, Settings, Shared, turn};
 

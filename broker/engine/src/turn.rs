@@ -6,12 +6,11 @@
 use std::collections::VecDeque;
 
 use tautwire_router::{Batch, ShardIndex};
-use tautwire_session::Journal;
 
-use crate::cluster::ClusterRequest;
 use crate::connections::Action;
 use crate::connections::PauseReason;
 use crate::index::ConnectionId;
+use crate::mode::{Mode, Request};
 use crate::mutant::{Mutant, is};
 use crate::origin::Peer;
 use crate::shard::Shard;
@@ -35,7 +34,7 @@ pub enum NextTurn {
 /// A method that returns `bool` does one thing and says whether there was one to do. It is called until it returns false, and
 /// the engine's actions are performed after each call. How much of it one turn does is up to the implementation; what is left
 /// must count in [`Io::end_turn`].
-pub trait Io<J: Journal> {
+pub trait Io<M: Mode> {
     /// When the turn began, in microseconds of a clock that never goes back and is the same for all shards.
     fn began_us(&self) -> u64 {
         0
@@ -46,8 +45,8 @@ pub trait Io<J: Journal> {
         0
     }
 
-    /// Whether the node's lease in its cluster holds at this moment, by a clock that counts while the machine is suspended. Asked at the
-    /// beginning of each turn of a shard in a cluster.
+    /// Whether the node's lease holds at this moment, by a clock that counts while the machine is suspended. Asked at the beginning of each
+    /// turn of a shard whose mode has leases.
     fn holds_lease(&self) -> bool {
         true
     }
@@ -56,7 +55,7 @@ pub trait Io<J: Journal> {
     fn room(&mut self, to: ShardIndex) -> usize;
 
     /// Lets in a connection that another shard has given away, and brings the bytes that came along.
-    fn adopt(&mut self, shard: &mut Shard<J>) -> bool;
+    fn adopt(&mut self, shard: &mut Shard<M>) -> bool;
 
     /// The next batch from another shard, if one has come.
     fn next_batch(&mut self, from: ShardIndex) -> Option<Batch>;
@@ -65,13 +64,13 @@ pub trait Io<J: Journal> {
     fn batches_taken(&mut self, from: ShardIndex);
 
     /// Reads from one connection.
-    fn read(&mut self, shard: &mut Shard<J>) -> bool;
+    fn read(&mut self, shard: &mut Shard<M>) -> bool;
 
     /// Lets in new connections.
-    fn accept(&mut self, shard: &mut Shard<J>);
+    fn accept(&mut self, shard: &mut Shard<M>);
 
     /// Does what was asked for from outside the shards' threads.
-    fn run_commands(&mut self, shard: &mut Shard<J>);
+    fn run_commands(&mut self, shard: &mut Shard<M>);
 
     /// The other end of a connection, as its socket has it.
     fn peer(&mut self, _id: ConnectionId) -> Option<Peer> {
@@ -79,24 +78,24 @@ pub trait Io<J: Journal> {
     }
 
     /// Performs an action of the engine. It may bring bytes, and so lead to more actions.
-    fn perform(&mut self, shard: &mut Shard<J>, action: Action);
+    fn perform(&mut self, shard: &mut Shard<M>, action: Action);
 
-    /// Takes requests to the cluster off the front, as many as its thread has room for. The others are brought again in the next turn,
+    /// Takes requests of the mode off the front, as many as its thread has room for. The others are brought again in the next turn,
     /// which has to come as soon as there is room.
-    fn ask_cluster(&mut self, _requests: &mut VecDeque<ClusterRequest>) {}
+    fn send_requests(&mut self, _requests: &mut VecDeque<Request>) {}
 
     /// Sends batches to another shard, no more than [`Io::room`], and wakes it.
     fn send(&mut self, to: ShardIndex, batches: impl Iterator<Item = Batch>);
 
     /// Writes to the connections whose network has room again.
-    fn write_ready(&mut self, shard: &mut Shard<J>);
+    fn write_ready(&mut self, shard: &mut Shard<M>);
 
     /// Writes the pending output of a connection as far as its network takes it.
-    fn write(&mut self, shard: &mut Shard<J>, id: ConnectionId);
+    fn write(&mut self, shard: &mut Shard<M>, id: ConnectionId);
 
     /// The turn is over. Says what the surroundings themselves still have to do. Whatever is brought from now on, by other
     /// threads too, must wake the shard: what was brought before is seen by the looks that follow.
-    fn end_turn(&mut self, shard: &mut Shard<J>) -> NextTurn;
+    fn end_turn(&mut self, shard: &mut Shard<M>) -> NextTurn;
 
     /// Asked after [`Io::end_turn`] of shards for which there are batches: whether the way takes one now. If not,
     /// the shard is woken as soon as it does.
@@ -109,13 +108,11 @@ pub trait Io<J: Journal> {
 /// before paused publishers are heard again, and never after that: a publisher that is paused when the turn ends waits for a way
 /// that is full at that moment, and whoever makes room in it wakes the shard. Those who stand in line for a fan-out are written to
 /// after all others.
-pub fn turn<J: Journal, S: Io<J>>(shard: &mut Shard<J>, io: &mut S, now_ms: u64) -> NextTurn {
+pub fn turn<M: Mode, S: Io<M>>(shard: &mut Shard<M>, io: &mut S, now_ms: u64) -> NextTurn {
     shard.state.clock.set(now_ms);
     shard.state.begin_turn_timing(io.began_us());
     shard.apply_config_update();
-    if shard.state.is_in_cluster() && !io.holds_lease() {
-        shard.suspend();
-    }
+    M::begin_turn(shard, io);
     shard.state.refresh_memory_budget();
     shard.check_log();
     shard.check_channels(io);
@@ -126,9 +123,7 @@ pub fn turn<J: Journal, S: Io<J>>(shard: &mut Shard<J>, io: &mut S, now_ms: u64)
     }
     shard.state.work_budget.begin_phase();
     shard.take_batches(io);
-    if shard.state.is_in_cluster() {
-        shard.route_arrivals();
-    }
+    M::route_arrivals(shard);
     shard.state.work_budget.begin_reading();
     shard.resume_after_transcoding(io);
     while shard.state.work_budget.can_read() && io.read(shard) {
@@ -165,9 +160,7 @@ pub fn turn<J: Journal, S: Io<J>>(shard: &mut Shard<J>, io: &mut S, now_ms: u64)
     shard.perform_actions(io);
     shard.state.log.end_frame();
     shard.state.detach_paused_output();
-    if shard.state.is_in_cluster() {
-        shard.run_cluster_tasks(io);
-    }
+    M::end_turn(shard, io);
     if shard.state.tap.traces.has_open() {
         shard.state.end_spans();
     }
@@ -175,17 +168,17 @@ pub fn turn<J: Journal, S: Io<J>>(shard: &mut Shard<J>, io: &mut S, now_ms: u64)
     shard.next_turn(io)
 }
 
-impl<J: Journal> Shard<J> {
+impl<M: Mode> Shard<M> {
     /// The other shards, from the next one on. A shard that is alone learns that at once.
     #[inline]
-    fn others(&self) -> impl Iterator<Item = ShardIndex> + use<J> {
+    fn others(&self) -> impl Iterator<Item = ShardIndex> + use<M> {
         let (own, count) = (usize::from(self.state.context.shard().0), self.state.outboxes.shards());
         let wrapped = move |at: usize| if at < count { at } else { at - count };
         (1..count).map(move |step| ShardIndex(wrapped(own + step) as u8))
     }
 
     #[inline]
-    fn check_channels(&mut self, io: &mut impl Io<J>) {
+    fn check_channels(&mut self, io: &mut impl Io<M>) {
         for to in self.others() {
             self.set_room(to, io.room(to));
         }
@@ -194,14 +187,14 @@ impl<J: Journal> Shard<J> {
     /// Does what the engine wants done, oldest first, and what comes of that. Only the turn calls it, so that thousands of
     /// clients who are heard again do not stand on each other's shoulders on the stack.
     #[inline]
-    pub(crate) fn perform_actions(&mut self, io: &mut impl Io<J>) {
+    pub(crate) fn perform_actions(&mut self, io: &mut impl Io<M>) {
         while let Some(action) = self.state.connections.next_action() {
             io.perform(self, action);
         }
     }
 
     /// Takes what other shards have sent, but nothing while the receivers of an earlier batch stand in line.
-    fn take_batches(&mut self, io: &mut impl Io<J>) {
+    fn take_batches(&mut self, io: &mut impl Io<M>) {
         for from in self.others() {
             for _ in 0..BATCHES_MAX {
                 if !self.accepts_batches() || !self.state.work_budget.can_transcode() {
@@ -229,7 +222,7 @@ impl<J: Journal> Shard<J> {
     }
 
     /// Sends batches, unless frames that speak of them wait: what a shard writes of what it has taken stands behind them in the log.
-    fn send_batches(&mut self, io: &mut impl Io<J>) {
+    fn send_batches(&mut self, io: &mut impl Io<M>) {
         if !self.can_send_batches() {
             return;
         }
@@ -273,7 +266,7 @@ impl<J: Journal> Shard<J> {
 
     /// Writes each connection's output once: the fresh output of all, then that of some who stand in line. Where that is much,
     /// the others stand in line for the next turns.
-    fn write_output(&mut self, io: &mut impl Io<J>) {
+    fn write_output(&mut self, io: &mut impl Io<M>) {
         self.write_fresh(io);
         if self.has_deferred_fan_outs() {
             for _ in 0..self.deferred_per_turn() {
@@ -292,7 +285,7 @@ impl<J: Journal> Shard<J> {
     }
 
     #[inline]
-    fn write_fresh(&mut self, io: &mut impl Io<J>) {
+    fn write_fresh(&mut self, io: &mut impl Io<M>) {
         while let Some(id) = self.next_dirty() {
             io.write(self, id);
             if self.state.work_budget.is_write_budget_spent() {
@@ -301,7 +294,7 @@ impl<J: Journal> Shard<J> {
         }
     }
 
-    fn next_turn(&mut self, io: &mut impl Io<J>) -> NextTurn {
+    fn next_turn(&mut self, io: &mut impl Io<M>) -> NextTurn {
         // First of all: from here on others wake us.
         let theirs = io.end_turn(self);
         let mut is_busy = self.is_busy();
@@ -314,12 +307,8 @@ impl<J: Journal> Shard<J> {
         }
         match theirs {
             NextTurn::Until(at_ms) if !is_busy => {
-                let next_ms = [at_ms, self.next_due_ms()].into_iter().flatten().min();
-                NextTurn::Until(if self.state.is_in_cluster() {
-                    self.state.before_cluster_is_due(next_ms)
-                } else {
-                    next_ms
-                })
+                let next = [at_ms, self.next_due_ms(), M::next_due_ms(&self.state)];
+                NextTurn::Until(next.into_iter().flatten().min())
             }
             _ => NextTurn::Busy,
         }
@@ -344,6 +333,6 @@ impl<J: Journal> Shard<J> {
             || self.state.share_queues.any_unanswered()
             || self.has_contracts_to_publish()
             || self.config_cell.has_update()
-            || (self.state.is_in_cluster() && self.has_cluster_work())
+            || M::has_work(self)
     }
 }

@@ -1,7 +1,7 @@
 //! Operators who are told that their message has been published once the log has it.
 
+use tautwire_engine::Mode;
 use tautwire_engine::{ConfirmStatus, PublishConfirm, PublishFailure, Published, Shard};
-use tautwire_session::Journal;
 
 use crate::inbox::ReplySender;
 
@@ -33,7 +33,7 @@ impl PendingPublishes {
     }
 
     /// Tells those whose promises are kept by now, or never will be.
-    pub(crate) fn settle<J: Journal>(&mut self, shard: &mut Shard<J>) {
+    pub(crate) fn settle<M: Mode>(&mut self, shard: &mut Shard<M>) {
         for waiting in std::mem::take(&mut self.0) {
             let fate = shard.confirm_status(waiting.promise);
             if fate != ConfirmStatus::Pending {
@@ -49,7 +49,7 @@ impl PendingPublishes {
     }
 
     /// Whether somebody is to be told now.
-    pub(crate) fn has_ready<J: Journal>(&self, shard: &Shard<J>) -> bool {
+    pub(crate) fn has_ready<M: Mode>(&self, shard: &Shard<M>) -> bool {
         self.0.iter().any(|waiting| shard.confirm_status(waiting.promise) != ConfirmStatus::Pending)
     }
 }

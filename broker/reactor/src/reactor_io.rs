@@ -5,10 +5,10 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use tautwire_engine::Mode;
 use tautwire_engine::{Action, AuthDecision, ClusterRequest, ConnectionId, Io, NextTurn, Peer, Published, Shard};
 use tautwire_protocol::ConnectReason;
 use tautwire_router::{Batch, ShardIndex};
-use tautwire_session::Journal;
 
 use crate::acceptor::Acceptor;
 use crate::authenticator::{AuthResponder, Authenticator};
@@ -79,7 +79,7 @@ impl ReactorIo {
 
     /// What has been kept for reuse goes when fewer will use it. The first thread sees that, and trims for all a few seconds later again, when
     /// the others have given back theirs.
-    fn trim_after_churn<J: Journal>(&mut self, shard: &mut Shard<J>, now_ms: u64) {
+    fn trim_after_churn<M: Mode>(&mut self, shard: &mut Shard<M>, now_ms: u64) {
         let is_due = match &mut self.trimmer {
             Some(trimmer) => trimmer.is_due(shard.held_bytes(), now_ms),
             None => self.shard_channels.take_churn_ended(),
@@ -104,7 +104,7 @@ impl ReactorIo {
     }
 
     /// Lets in the next one who waits; in a rush reads from it at once.
-    fn admit_next<J: Journal>(&mut self, shard: &mut Shard<J>) -> bool {
+    fn admit_next<M: Mode>(&mut self, shard: &mut Shard<M>) -> bool {
         let Connections { churn_budget, clock, .. } = &mut self.connections;
         if self.acceptor.next_ms().is_none() || !churn_budget.may_admit(|| clock.now_us()) {
             return false;
@@ -133,7 +133,7 @@ impl ReactorIo {
     }
 
     /// Finds out who a client is, now or later.
-    fn authenticate<J: Journal>(&mut self, shard: &mut Shard<J>, id: ConnectionId) {
+    fn authenticate<M: Mode>(&mut self, shard: &mut Shard<M>, id: ConnectionId) {
         let Some(question) = shard.take_auth_request(id) else { return };
         let verdict = match (shard.origin(id), &self.authenticator, &self.commands) {
             (Some(origin), Some(authenticator), Some(commands)) => {
@@ -161,7 +161,7 @@ impl ReactorIo {
     }
 }
 
-impl<J: Journal> Io<J> for ReactorIo {
+impl<M: Mode> Io<M> for ReactorIo {
     fn began_us(&self) -> u64 {
         self.began_us
     }
@@ -174,7 +174,7 @@ impl<J: Journal> Io<J> for ReactorIo {
         self.cluster.as_ref().is_none_or(|cluster| cluster.holds_lease())
     }
 
-    fn ask_cluster(&mut self, requests: &mut VecDeque<ClusterRequest>) {
+    fn send_requests(&mut self, requests: &mut VecDeque<ClusterRequest>) {
         if let Some(cluster) = &self.cluster {
             cluster.ask(self.shard_channels.own_shard(), requests);
         }
@@ -184,7 +184,7 @@ impl<J: Journal> Io<J> for ReactorIo {
         self.shard_channels.room(to)
     }
 
-    fn adopt(&mut self, shard: &mut Shard<J>) -> bool {
+    fn adopt(&mut self, shard: &mut Shard<M>) -> bool {
         if self.migrations_left == 0 {
             return false;
         }
@@ -202,15 +202,15 @@ impl<J: Journal> Io<J> for ReactorIo {
         self.shard_channels.notify_capacity(from);
     }
 
-    fn read(&mut self, shard: &mut Shard<J>) -> bool {
+    fn read(&mut self, shard: &mut Shard<M>) -> bool {
         self.connections.read_next(shard) || (self.acceptor.is_accept_burst() && self.admit_next(shard))
     }
 
-    fn accept(&mut self, shard: &mut Shard<J>) {
+    fn accept(&mut self, shard: &mut Shard<M>) {
         while !self.acceptor.is_accept_burst() && self.admit_next(shard) {}
     }
 
-    fn run_commands(&mut self, shard: &mut Shard<J>) {
+    fn run_commands(&mut self, shard: &mut Shard<M>) {
         self.pending_publishes.settle(shard);
         let Some(commands) = self.commands.as_ref().filter(|commands| commands.has_commands()) else { return };
         shard.counters().orders_refused.add(commands.take_refused());
@@ -219,7 +219,7 @@ impl<J: Journal> Io<J> for ReactorIo {
         }
         if self.cluster.is_some() {
             for event in commands.take_events() {
-                shard.handle_cluster_event(event, self.connections.now_ms);
+                shard.handle_event(event, self.connections.now_ms);
             }
         }
         for order in commands.take() {
@@ -250,7 +250,7 @@ impl<J: Journal> Io<J> for ReactorIo {
         self.connections.peer(id)
     }
 
-    fn perform(&mut self, shard: &mut Shard<J>, action: Action) {
+    fn perform(&mut self, shard: &mut Shard<M>, action: Action) {
         if let Action::Move(id, to) = action {
             if let Some(connection) = self.connections.take_for_migration(shard, id) {
                 self.shard_channels.send_connection(to, connection);
@@ -268,15 +268,15 @@ impl<J: Journal> Io<J> for ReactorIo {
         self.shard_channels.send(to, batches);
     }
 
-    fn write_ready(&mut self, shard: &mut Shard<J>) {
+    fn write_ready(&mut self, shard: &mut Shard<M>) {
         self.connections.write_ready(shard);
     }
 
-    fn write(&mut self, shard: &mut Shard<J>, id: ConnectionId) {
+    fn write(&mut self, shard: &mut Shard<M>, id: ConnectionId) {
         self.connections.write(shard, id);
     }
 
-    fn end_turn(&mut self, shard: &mut Shard<J>) -> NextTurn {
+    fn end_turn(&mut self, shard: &mut Shard<M>) -> NextTurn {
         self.connections.register_new(shard);
         self.connections.send_quick_acks(shard.counters());
         self.connections.close_drained(shard);

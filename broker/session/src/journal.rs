@@ -1,12 +1,9 @@
 //! The seam for durability.
 
-use std::ops::DerefMut;
-
 use tautwire_message::{Message, MessageId};
 use tautwire_protocol::PacketId;
 
 use crate::change::Change;
-use crate::cluster_box::NoClusterBox;
 
 /// A place in the log: the number of a frame. An acknowledgement may leave once the frames that it speaks of are durable.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
@@ -160,10 +157,6 @@ pub trait Journal {
     /// Whether anything is kept at all. Where it is not, nothing else here is called.
     const PERSISTENT: bool;
 
-    /// Holds what a shard knows of its cluster: a box in [`InCluster`], elsewhere [`NoClusterBox`], of which there is none. So a shard of a single
-    /// broker that is asked for its cluster has been answered by the compiler.
-    type ClusterBox<T: Send>: DerefMut<Target = T> + Send;
-
     /// A number for a session that has none.
     fn next_session(&mut self) -> SessionNumber;
 
@@ -211,59 +204,40 @@ pub trait Journal {
     }
 }
 
-/// What a journal does that writes nothing down.
-macro_rules! no_op_journal {
-    () => {
-        const PERSISTENT: bool = false;
-
-        fn next_session(&mut self) -> SessionNumber {
-            SessionNumber(0)
-        }
-
-        #[inline]
-        fn record(&mut self, _record: Record<'_>) -> LogPosition {
-            LogPosition(0)
-        }
-
-        #[inline]
-        fn mark_forwarded(&mut self, _message: MessageId) {}
-
-        #[inline]
-        fn end_frame(&mut self) {}
-
-        #[inline]
-        fn has_submitted_all(&self) -> bool {
-            true
-        }
-
-        #[inline]
-        fn durable(&self) -> LogPosition {
-            LogPosition(0)
-        }
-
-        #[inline]
-        fn is_lagging(&self) -> bool {
-            false
-        }
-    };
-}
-
-/// No log: everything is as durable as it will ever be, at once.
+/// No log: nothing is written down, and everything is as durable as it will ever be, at once.
 #[derive(Debug, Default, Clone, Copy)]
-pub struct Volatile;
+pub struct NoJournal;
 
-impl Journal for Volatile {
-    type ClusterBox<T: Send> = NoClusterBox<T>;
+impl Journal for NoJournal {
+    const PERSISTENT: bool = false;
 
-    no_op_journal!();
-}
+    fn next_session(&mut self) -> SessionNumber {
+        SessionNumber(0)
+    }
 
-/// No log of its own: the shard is one of a cluster, whose store has the sessions.
-#[derive(Debug, Default, Clone, Copy)]
-pub struct InCluster;
+    #[inline]
+    fn record(&mut self, _record: Record<'_>) -> LogPosition {
+        LogPosition(0)
+    }
 
-impl Journal for InCluster {
-    type ClusterBox<T: Send> = Box<T>;
+    #[inline]
+    fn mark_forwarded(&mut self, _message: MessageId) {}
 
-    no_op_journal!();
+    #[inline]
+    fn end_frame(&mut self) {}
+
+    #[inline]
+    fn has_submitted_all(&self) -> bool {
+        true
+    }
+
+    #[inline]
+    fn durable(&self) -> LogPosition {
+        LogPosition(0)
+    }
+
+    #[inline]
+    fn is_lagging(&self) -> bool {
+        false
+    }
 }

@@ -13,13 +13,14 @@ use std::sync::Arc;
 use tautwire_access::{Identity, Permissions, Policy, PublishCache, Subject, TopicStamp};
 use tautwire_message::MessageRef;
 use tautwire_protocol::{QoS, TopicFilter};
-use tautwire_session::{Journal, PendingMessage, StoredWill};
+use tautwire_session::{PendingMessage, StoredWill};
 
 use crate::auth_progress::AuthProgress;
 use crate::authentication::identity_of;
 use crate::config::ConfigSnapshot;
 use crate::connections::AuthState;
 use crate::index::{ConnectionId, ConnectionIndex, SessionIndex};
+use crate::mode::Mode;
 use crate::retained_publisher::LastPublisher;
 use crate::state::ShardState;
 
@@ -130,7 +131,7 @@ impl TopicStamps {
     }
 }
 
-impl<J: Journal> ShardState<J> {
+impl<M: Mode> ShardState<M> {
     /// What the client of a connection may do, as `client_id`; `None` where there are no rules.
     pub(crate) fn permissions_of(&self, index: ConnectionIndex, client_id: &str) -> Option<Permissions> {
         let connection = &self.connections[index];

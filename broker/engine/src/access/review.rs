@@ -6,13 +6,14 @@ use std::sync::Arc;
 use tautwire_access::{AccessDecision, Changes, Permissions, Policy, PublishCache};
 use tautwire_protocol::{DisconnectReason, TopicFilter};
 use tautwire_router::SessionKey;
-use tautwire_session::{Change, Journal};
+use tautwire_session::Change;
 
 use super::{CheckBudget, ClientCheck, ClientInfo, RecheckOutcome};
 use crate::authentication::identity_of;
 use crate::connections::{AuthState, PauseReason, Phase};
 use crate::index::{ConnectionId, ConnectionIndex, SessionIndex};
 use crate::jobs::Job;
+use crate::mode::Mode;
 use crate::origin::Peer;
 use crate::shard::Shard;
 use crate::turn::Io;
@@ -46,7 +47,7 @@ pub(crate) enum AccessReview {
     },
 }
 
-impl<J: Journal> Shard<J> {
+impl<M: Mode> Shard<M> {
     /// Begins to look at what has been granted by rules of before, and at clients that have been let in.
     pub(crate) fn begin_reviews(&mut self, reviews: AccessReviews) {
         let AccessReviews { rules, clients } = reviews;
@@ -111,7 +112,7 @@ impl<J: Journal> Shard<J> {
 
     /// Asks the surroundings for addresses that have been forgotten, and on which it depends whether clients stay.
     #[inline]
-    pub(crate) fn review_addresses(&mut self, io: &mut impl Io<J>) {
+    pub(crate) fn review_addresses(&mut self, io: &mut impl Io<M>) {
         while let Some(id) = self.state.config.access_mut().unknown_address.pop() {
             let address = io.peer(id).and_then(Peer::ip);
             if let (Some(index), Some(address), Some(client_check)) =

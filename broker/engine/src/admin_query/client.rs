@@ -3,12 +3,13 @@
 use std::sync::Arc;
 
 use tautwire_protocol::ProtocolVersion;
-use tautwire_session::{Journal, split_session_name};
+use tautwire_session::split_session_name;
 
 use crate::authentication::identity_of;
 use crate::connections::PauseReason;
 use crate::drops::{DropEvent, Drops};
 use crate::index::{ConnectionId, ConnectionIndex, SessionIndex};
+use crate::mode::Mode;
 use crate::origin::Peer;
 use crate::state::ShardState;
 
@@ -97,12 +98,10 @@ pub struct ClientDetail {
     pub drops: Vec<DropEvent>,
 }
 
-/// The log or the records of the cluster have to take more.
-const CLUSTER_BEHIND: &str = "cluster_behind";
 /// The reasons not to read from a client, as operators call them.
 const REASONS: [(PauseReason, &str); 16] = [
     (PauseReason::Acks, "disk_behind"),
-    (PauseReason::Cluster, CLUSTER_BEHIND),
+    (PauseReason::RemoteLog, "cluster_behind"),
     (PauseReason::ShardChannel, "thread_behind"),
     (PauseReason::Output, "output_full"),
     (PauseReason::FanOut, "fan_out"),
@@ -119,7 +118,7 @@ const REASONS: [(PauseReason, &str); 16] = [
     (PauseReason::RetainedSync, "retained_search"),
 ];
 
-impl<J: Journal> ShardState<J> {
+impl<M: Mode> ShardState<M> {
     pub(super) fn client_summary(&self, session: SessionIndex) -> ClientSummary {
         let state = &self.sessions[session];
         let (mount_point, client_id) = split_session_name(state.name());
@@ -174,9 +173,8 @@ impl<J: Journal> ShardState<J> {
         let identity = connection.and_then(|connection| identity_of(connection.auth_state()));
         let agreement = connection.map(|connection| connection.connect_parameters());
         let holds = |reason| connection.is_some_and(|connection| connection.is_paused_for(reason));
-        // There is no disk: acknowledgements wait for the cluster.
         let called = |(reason, name): &(PauseReason, &'static str)| match reason {
-            PauseReason::Acks if self.is_in_cluster() => CLUSTER_BEHIND,
+            PauseReason::Acks => M::ACKS_WAIT_FOR,
             _ => name,
         };
         let mut reading_paused_for: Vec<_> = REASONS.iter().filter(|(reason, _)| holds(*reason)).map(called).collect();

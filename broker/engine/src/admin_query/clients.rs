@@ -4,13 +4,14 @@ use std::cmp::Ordering;
 use std::collections::BinaryHeap;
 
 use tautwire_router::SessionKey;
-use tautwire_session::{Journal, Session, split_session_name};
+use tautwire_session::{Session, split_session_name};
 
 use super::PAGE_MAX;
 use super::client::ClientSummary;
 use crate::drops::Drops;
 use crate::index::SessionIndex;
 use crate::jobs::JOB_SLICE_STEPS;
+use crate::mode::Mode;
 use crate::state::ShardState;
 
 /// By what clients are sorted. Those that are alike are sorted by their names.
@@ -144,7 +145,7 @@ impl Search {
     }
 
     /// Looks at some more sessions; says at how many places.
-    pub(crate) fn advance<J: Journal>(&mut self, state: &ShardState<J>) -> usize {
+    pub(crate) fn advance<M: Mode>(&mut self, state: &ShardState<M>) -> usize {
         let from = self.next;
         let end = state.sessions.entries().min(from + JOB_SLICE_STEPS);
         for number in from..end {
@@ -159,7 +160,7 @@ impl Search {
         (end - from).max(1)
     }
 
-    fn visit<J: Journal>(&mut self, state: &ShardState<J>, session: SessionIndex) {
+    fn visit<M: Mode>(&mut self, state: &ShardState<M>, session: SessionIndex) {
         let ClientsQuery { connected, neglected, listener, text, order, descending, after, limit } = &self.query;
         let connection = state.sessions.connection(session);
         let came_by =
@@ -196,7 +197,7 @@ impl Search {
     }
 
     /// The page. Sessions that have ended meanwhile are not on it.
-    pub(crate) fn finish<J: Journal>(self, state: &ShardState<J>) -> ClientsPage {
+    pub(crate) fn finish<M: Mode>(self, state: &ShardState<M>) -> ClientsPage {
         let sorted = self.best.into_sorted_vec();
         let there = sorted.into_iter().filter_map(|Candidate { rank, key, .. }| {
             let session = state.sessions.at(&key)?;

@@ -13,10 +13,11 @@ use std::fmt;
 use std::sync::{Arc, Weak};
 
 use tautwire_router::SessionKey;
-use tautwire_session::{Journal, SubscriptionRecord};
+use tautwire_session::SubscriptionRecord;
 
 use crate::index::ConnectionId;
 use crate::jobs::{Job, JobProgress};
+use crate::mode::Mode;
 use crate::refusal::{HypotheticalPublish, PublishDecision};
 use crate::shard::Shard;
 use crate::turn::Io;
@@ -140,7 +141,7 @@ pub(crate) struct AdminQueries {
     found: Vec<PendingAnswer>,
 }
 
-impl<J: Journal> Shard<J> {
+impl<M: Mode> Shard<M> {
     /// Looks for what an operator wants to know. To be called from [`Io::run_commands`].
     ///
     /// Where too many look already, the reply is dropped.
@@ -269,14 +270,14 @@ impl<J: Journal> Shard<J> {
 
     /// Asks the surroundings for the addresses that answers lack, and gives the answers.
     #[inline]
-    pub(crate) fn answer_admin_queries(&mut self, io: &mut impl Io<J>) {
+    pub(crate) fn answer_admin_queries(&mut self, io: &mut impl Io<M>) {
         if !self.state.admin_queries.found.is_empty() {
             self.answer_all(io);
         }
     }
 
     #[cold]
-    fn answer_all(&mut self, io: &mut impl Io<J>) {
+    fn answer_all(&mut self, io: &mut impl Io<M>) {
         let mut complete = |summary: &mut ClientSummary, id: Option<ConnectionId>| {
             if let (Some(id), Some(connection)) = (id, &mut summary.connection)
                 && connection.peer.is_none()

@@ -6,11 +6,11 @@ use std::ops::ControlFlow;
 use tautwire_message::{Body, Message, Spilled};
 use tautwire_protocol::{QoS, TopicName};
 use tautwire_router::{Exchange, RetainedListing};
-use tautwire_session::Journal;
 
 use super::PAGE_MAX;
 use crate::connections::{LoadQueue, LoadResult};
 use crate::jobs::JOB_SLICE_STEPS;
+use crate::mode::Mode;
 use crate::operator::{Publication, PublishConfirm, PublishFailure};
 use crate::shard::Shard;
 use crate::state::ShardState;
@@ -144,7 +144,7 @@ impl Fetch {
     }
 
     /// What the topic retains, or what must be read first.
-    pub(crate) fn look<J: Journal>(&mut self, state: &ShardState<J>) -> Result<FetchedMessage, Spilled> {
+    pub(crate) fn look<M: Mode>(&mut self, state: &ShardState<M>) -> Result<FetchedMessage, Spilled> {
         if let Some(cold) = self.cold.clone() {
             return match self.load_queue.take(&cold) {
                 LoadResult::Loaded(message) => Ok(FetchedMessage::Message(message)),
@@ -183,7 +183,7 @@ impl Removal {
     }
 }
 
-impl<J: Journal> Shard<J> {
+impl<M: Mode> Shard<M> {
     /// One slice of a removal, and how many steps it took. Each message goes as if a client had published an empty one with RETAIN
     /// [MQTT-3.3.1-6]: the log has it, and who subscribes to the topic is told.
     pub(crate) fn go_on_removing(&mut self, removal: &mut Removal) -> usize {
@@ -232,8 +232,8 @@ mod tests {
 
     use std::sync::mpsc::{Receiver, channel};
 
+    use crate::mode::Volatile;
     use tautwire_router::{RetainedLimits, ShardIndex};
-    use tautwire_session::Volatile;
 
     use crate::admin_query::{AdminQuery, Reply};
     use crate::jobs::STEPS_MAX;

@@ -7,11 +7,12 @@ use tautwire_message::Format;
 use tautwire_message::MessageRef;
 use tautwire_protocol::{QoS, RetainHandling, SubscriptionId, TopicFilter, topic_matches};
 use tautwire_router::{Dispatch, SessionKey, ShareGroup};
-use tautwire_session::{Journal, Outbound, PendingMessage, SubscriptionIds, SubscriptionRecord, split_session_name};
+use tautwire_session::{Outbound, PendingMessage, SubscriptionIds, SubscriptionRecord, split_session_name};
 
 use crate::drops::DropEvent;
 use crate::index::SessionIndex;
 use crate::jobs::JOB_SLICE_STEPS;
+use crate::mode::Mode;
 use crate::mount::MountPoint;
 use crate::queue_capacity::SMALLEST_BYTES;
 use crate::refusal::{HypotheticalPublish, PublishDecision, PublishRefusal};
@@ -240,7 +241,7 @@ impl SubscriptionWalk {
     }
 
     /// Looks at some more subscriptions; says at how many.
-    pub(crate) fn advance<J: Journal>(&mut self, state: &ShardState<J>) -> usize {
+    pub(crate) fn advance<M: Mode>(&mut self, state: &ShardState<M>) -> usize {
         let mut steps = 0;
         let mut last = None;
         if let Some(session) = state.sessions.find_client_session(&self.query.name) {
@@ -262,10 +263,10 @@ impl SubscriptionWalk {
         steps.max(1)
     }
 
-    pub(crate) fn explain<J: Journal>(self, shard: &Shard<J>) -> Explanation {
+    pub(crate) fn explain<M: Mode>(self, shard: &Shard<M>) -> Explanation {
         let state = &shard.state;
         let Some(session) = state.sessions.find_client_session(&self.query.name) else {
-            let (outcome, finding) = match state.is_in_cluster() {
+            let (outcome, finding) = match M::HAS_OTHER_NODES {
                 true => (DeliveryOutcome::Elsewhere, QueryResult::NotServedHere),
                 false => (DeliveryOutcome::DoesNotArrive, QueryResult::NoSession),
             };
@@ -297,9 +298,9 @@ impl SubscriptionWalk {
         }
     }
 
-    fn judge<J: Journal>(
+    fn judge<M: Mode>(
         &self,
-        shard: &Shard<J>,
+        shard: &Shard<M>,
         session: SessionIndex,
         findings: &mut Vec<QueryResult>,
     ) -> DeliveryOutcome {
@@ -343,9 +344,9 @@ impl SubscriptionWalk {
     }
 
     /// The highest QoS that is granted, and whether all that match are shared; `None` where none of them brings the message.
-    fn add_subscription_results<J: Journal>(
+    fn add_subscription_results<M: Mode>(
         &self,
-        state: &ShardState<J>,
+        state: &ShardState<M>,
         session: SessionIndex,
         findings: &mut Vec<QueryResult>,
     ) -> Option<(QoS, bool)> {
@@ -402,7 +403,7 @@ impl SubscriptionWalk {
     }
 }
 
-impl<J: Journal> ShardState<J> {
+impl<M: Mode> ShardState<M> {
     /// What becomes of a message that a session is given with this QoS and these identifiers.
     fn delivery_outcome(
         &self,

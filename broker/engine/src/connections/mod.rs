@@ -35,6 +35,7 @@ pub(crate) use connection::{Connection, Deadlines, Phase};
 pub(crate) use load_queue::{LoadQueue, LoadResult};
 pub use output::{Chunk, Output};
 pub(crate) use read_pauses::PauseReason;
+pub(crate) use replay::LiveStart;
 pub(crate) use replay::Replay;
 
 /// All connections of a shard, by place.

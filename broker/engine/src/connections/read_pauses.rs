@@ -27,11 +27,11 @@ pub(crate) enum PauseReason {
     Transcoding = 1024,
     /// The client's session has to be this node's.
     SessionClaim = 2048,
-    /// The log of the cluster has to take what clients have published.
-    Cluster = 4096,
-    /// The node's lease in its cluster has run out.
+    /// The log of all nodes has to take what clients have published.
+    RemoteLog = 4096,
+    /// The node's lease has run out.
     Lease = 8192,
-    /// This node has to know all that was retained in the cluster.
+    /// This node has to know all that was retained before.
     RetainedSync = 16384,
     /// The store of cold messages has to write more of those that are in memory.
     Spill = 32768,

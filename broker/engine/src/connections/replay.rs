@@ -1,13 +1,19 @@
 //! What a new subscription is owed.
 
-use tautwire_cluster::names::PARTITIONS;
-use tautwire_cluster::record::Place;
+use std::fmt::Debug;
+
 use tautwire_memory::Charge;
-use tautwire_message::{Body, Format};
+use tautwire_message::{Body, Format, MessageId};
 use tautwire_protocol::{QoS, SubscriptionId};
 use tautwire_router::Scan;
 
 use super::load_queue::LoadQueue;
+
+/// Where a subscription began, among messages that are retained by another way than the one by which subscribers get them.
+pub(crate) trait LiveStart: Debug + Send {
+    /// Whether the subscription gets a message, which its topic retains now, as it is published.
+    fn brings(&self, retained: MessageId) -> bool;
+}
 
 /// Retained messages that a subscription is owed, as they were when it was made.
 #[derive(Debug)]
@@ -23,9 +29,8 @@ pub(crate) struct Replay {
     pub(crate) qos: QoS,
     pub(crate) identifier: Option<SubscriptionId>,
     pub(crate) format: Option<Format>,
-    /// From where on the log of the cluster brings the subscription its messages, in each partition. What a topic retains from there on comes
-    /// by the log, and not as a retained message.
-    pub(crate) live_from: Option<Box<[Place; PARTITIONS as usize]>>,
+    /// From where on the subscription gets messages as they are published: they are not sent as retained ones, too.
+    pub(crate) live_from: Option<Box<dyn LiveStart>>,
     /// There was a subscription to the same filter before, for which something may be owed too.
     pub(crate) replaces: bool,
     #[expect(dead_code, reason = "it is there to be dropped")]

@@ -4,9 +4,10 @@ use std::sync::Arc;
 
 use tautwire_protocol::QoS;
 use tautwire_router::{GroupUpdate, MemberUpdate, SessionKey};
-use tautwire_session::{Journal, PendingMessage};
+use tautwire_session::PendingMessage;
 
 use crate::index::SessionIndex;
+use crate::mode::Mode;
 use crate::mutant::{Mutant, is};
 use crate::publish_packets::OutgoingPublish;
 use crate::state::ShardState;
@@ -14,7 +15,7 @@ use crate::state::ShardState;
 /// Queues that one member tells of its room at a time, so that it costs a bounded number of steps.
 const REPORTS_MAX: usize = 32;
 
-impl<J: Journal> ShardState<J> {
+impl<M: Mode> ShardState<M> {
     /// Sends what waits for the client of `session`, as far as the client's window and output allow, and grants what room is left to its
     /// shared subscriptions.
     #[inline]
@@ -34,7 +35,7 @@ impl<J: Journal> ShardState<J> {
     #[inline(never)]
     pub(crate) fn update_credit(&mut self, session: SessionIndex) {
         let Some(room) = self.sessions.member_credit(session).cloned() else { return };
-        if !room.grant(self.available_credit(session)) || self.is_in_cluster() {
+        if !room.grant(self.available_credit(session)) || !M::QUEUES_SHARED {
             return;
         }
         let member = self.sessions.key(session);
@@ -93,7 +94,7 @@ impl<J: Journal> ShardState<J> {
 
     /// Whether a message that was picked for a member can be sent to it at once. Otherwise it goes to the queue of its group.
     pub(crate) fn can_start_shared(&mut self, session: SessionIndex, delivery: &PendingMessage) -> bool {
-        if delivery.qos == QoS::AtMostOnce || self.is_in_cluster() {
+        if delivery.qos == QoS::AtMostOnce || !M::QUEUES_SHARED {
             return true;
         }
         let Some(index) = self.sessions.connection(session) else { return false };

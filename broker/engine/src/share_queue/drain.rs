@@ -4,11 +4,12 @@ use std::sync::Arc;
 
 use tautwire_protocol::QoS;
 use tautwire_router::{Member, SessionKey, ShareGroup};
-use tautwire_session::{Change, Journal, Outbound};
+use tautwire_session::{Change, Outbound};
 
 use super::ShareQueue;
 use crate::index::SessionIndex;
 use crate::jobs::{JOB_SLICE_STEPS, Job, JobProgress};
+use crate::mode::Mode;
 use crate::publish_packets::OutgoingPublish;
 use crate::shard::Shard;
 use crate::share_delivery::{Pick, share_delivery};
@@ -22,7 +23,7 @@ enum DrainResult {
     Stopped,
 }
 
-impl<J: Journal> Shard<J> {
+impl<M: Mode> Shard<M> {
     /// Gives messages of a queue to members with room.
     pub(crate) fn drain(&mut self, share: Arc<str>) -> (JobProgress, usize) {
         for step in 0..JOB_SLICE_STEPS {
@@ -53,7 +54,7 @@ impl<J: Journal> Shard<J> {
     }
 }
 
-impl<J: Journal> ShardState<J> {
+impl<M: Mode> ShardState<M> {
     /// Has a job give messages of a queue to members, unless one does already.
     pub(super) fn start_draining(&mut self, share: &Arc<str>) {
         let Some(queue) = self.share_queues.queues.get_mut(share) else { return };

@@ -5,17 +5,18 @@ use std::sync::Arc;
 use tautwire_protocol::QoS;
 use tautwire_router::{ShardIndex, ShareGroup, ShareReceiver};
 use tautwire_session::{
-    Change, Journal, PendingMessage, Receivers, SessionNumber, SubscriptionIds, share_of_queue, share_queue_name,
+    Change, PendingMessage, Receivers, SessionNumber, SubscriptionIds, share_of_queue, share_queue_name,
 };
 
 use super::ShareQueue;
 use crate::index::SessionIndex;
+use crate::mode::Mode;
 use crate::mutant::{Mutant, is};
 use crate::publish_packets::OutgoingPublish;
 use crate::shard::Shard;
 use crate::state::ShardState;
 
-impl<J: Journal> ShardState<J> {
+impl<M: Mode> ShardState<M> {
     /// The shard with the queue of a shared subscription.
     pub(super) fn queue_shard(&self, share: &str) -> ShardIndex {
         self.context.exchange().owner(&share_queue_name(share))
@@ -26,12 +27,12 @@ impl<J: Journal> ShardState<J> {
     #[inline(never)]
     pub(crate) fn is_share_queue_full(&self, groups: &[Arc<ShareGroup>], bytes: usize) -> bool {
         let mut limit_bytes = self.config.settings().shared_queue_bytes;
-        if !J::PERSISTENT {
+        if !M::RECORDS {
             // What waits is in memory.
             limit_bytes = limit_bytes.min(self.memory.share().limits().client_bytes as usize);
         }
         let bytes = bytes + size_of::<PendingMessage>();
-        !self.is_in_cluster()
+        M::QUEUES_SHARED
             && groups.iter().any(|group| {
                 let (messages, waiting_bytes) = group.waiting();
                 messages > 0 && waiting_bytes.saturating_add(bytes) > limit_bytes
@@ -59,7 +60,7 @@ impl<J: Journal> ShardState<J> {
         }
         // The log names no member: after a crash, the message is for the group.
         let receivers = Receivers::Member(SessionNumber::OF_NONE, group.filter());
-        let forwarded = J::PERSISTENT.then(|| self.persist_forwarded(shard, &message, receivers));
+        let forwarded = M::RECORDS.then(|| self.persist_forwarded(shard, &message, receivers));
         let read_at_us = self.latency_recorder.read_at_us();
         let ShardState { outboxes, memory, .. } = self;
         if let Some(batch) = outboxes.batch_for(shard, false, read_at_us, memory.ledger()) {
@@ -128,7 +129,7 @@ impl<J: Journal> ShardState<J> {
     }
 }
 
-impl<J: Journal> Shard<J> {
+impl<M: Mode> Shard<M> {
     /// Takes up the queues that come out of the log, once all members are there. One whose group has none ends.
     pub(crate) fn restore_share_queues(&mut self) {
         for session in self.state.sessions.indices() {

@@ -5,11 +5,12 @@ use std::collections::VecDeque;
 use tautwire_message::MessageId;
 use tautwire_protocol::{PacketId, QoS};
 use tautwire_router::SessionKey;
-use tautwire_session::{Change, Journal, Outbound};
+use tautwire_session::{Change, Outbound};
 
 use crate::connections::LoadQueue;
 use crate::index::SessionIndex;
 use crate::jobs::{JOB_SLICE_STEPS, Job, JobProgress};
+use crate::mode::Mode;
 use crate::shard::Shard;
 use crate::state::ShardState;
 
@@ -55,7 +56,7 @@ impl AckWatch {
     }
 }
 
-impl<J: Journal> ShardState<J> {
+impl<M: Mode> ShardState<M> {
     /// A message of a shared subscription has been sent to a member: its acknowledgement is watched, if it may go to another.
     pub(crate) fn watch_shared(&mut self, session: SessionIndex, qos: QoS) {
         let Some(interval_ms) = self.check_interval_ms().filter(|_| qos == QoS::AtLeastOnce) else { return };
@@ -93,7 +94,7 @@ impl<J: Journal> ShardState<J> {
 
     fn check_interval_ms(&self) -> Option<u64> {
         let timeout_ms = u64::from(self.config.settings().shared_ack_timeout_s) * 1000;
-        (timeout_ms > 0 && !self.is_in_cluster()).then(|| timeout_ms / u64::from(ACK_CHECKS))
+        (timeout_ms > 0 && M::QUEUES_SHARED).then(|| timeout_ms / u64::from(ACK_CHECKS))
     }
 
     /// Looks at members whose time has come. To be called once a turn.
@@ -163,7 +164,7 @@ impl<J: Journal> ShardState<J> {
     }
 }
 
-impl<J: Journal> Shard<J> {
+impl<M: Mode> Shard<M> {
     /// Redispatches messages of a member.
     pub(crate) fn redispatch(&mut self, mut redispatch: Box<Redispatch>) -> (JobProgress, usize) {
         let member = redispatch.member;

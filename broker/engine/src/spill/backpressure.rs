@@ -3,10 +3,10 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use tautwire_protocol::{FixedHeader, PacketType};
-use tautwire_session::Journal;
 
 use crate::connections::PauseReason;
 use crate::index::ConnectionIndex;
+use crate::mode::Mode;
 use crate::persistence::needs_persistence;
 use crate::state::ShardState;
 
@@ -47,7 +47,7 @@ impl Backlog {
     }
 }
 
-impl<J: Journal> ShardState<J> {
+impl<M: Mode> ShardState<M> {
     /// Whether half as much again as may be in memory waits for the store, besides what it is writing, which counts up to what may be in
     /// memory: the limits of the account are not to be met first. What can never leave memory may be as much; but then it is writing
     /// nothing, or only what the present turn has brought is to be looked at first.

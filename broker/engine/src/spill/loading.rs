@@ -4,13 +4,14 @@ use std::sync::Arc;
 
 use tautwire_message::{Body, Format, Message, SpillRead, SpillRequest, Spilled};
 use tautwire_router::SessionKey;
-use tautwire_session::{Journal, Outbound};
+use tautwire_session::Outbound;
 
 use super::{READING_MAX, READING_MAX_BYTES, RETRY_MS, SpillState};
 use crate::admin_query::{Fetch, FetchedMessage, Reply, RunningQuery};
 use crate::connections::{LoadResult, Replay};
 use crate::index::{ConnectionId, ConnectionIndex, SessionIndex};
 use crate::jobs::Job;
+use crate::mode::Mode;
 use crate::session_cleanup::SessionCleanup;
 use crate::share_queue::Redispatch;
 use crate::state::ShardState;
@@ -70,7 +71,7 @@ impl SpillState {
     }
 }
 
-impl<J: Journal> ShardState<J> {
+impl<M: Mode> ShardState<M> {
     /// The message of the window that is to be sent again next, if it is cold: `Err` where it must be read first.
     pub(crate) fn read_to_resend(
         &mut self,

@@ -14,8 +14,8 @@ use tautwire_memory::Kind;
 use tautwire_message::{Message, MessageId, SpillAccount, SpillClient, SpillRequest, SpillResponse, Spilled};
 use tautwire_protocol::PacketId;
 use tautwire_router::{SessionKey, SpillScan};
-use tautwire_session::Journal;
 
+use crate::mode::Mode;
 use crate::shard::Shard;
 use crate::state::ShardState;
 
@@ -149,7 +149,7 @@ impl SpillState {
     }
 }
 
-impl<J: Journal> Shard<J> {
+impl<M: Mode> Shard<M> {
     /// Gives the shard a way to a store for messages that need not be in memory. To be called before sessions are
     /// [restored](Shard::restore). Without a journal that keeps, it is not used.
     pub fn connect_spill_store(&mut self, port: Box<dyn SpillClient>) {
@@ -158,11 +158,11 @@ impl<J: Journal> Shard<J> {
     }
 }
 
-impl<J: Journal> ShardState<J> {
+impl<M: Mode> ShardState<M> {
     /// Does what the store's answers make possible, and asks for more. To be called once a turn.
     #[inline]
     pub(crate) fn run_spill(&mut self) {
-        if J::PERSISTENT && self.spill.port.is_some() {
+        if M::RECORDS && self.spill.port.is_some() {
             self.take_spill_answers();
             self.retry_reading();
             self.remove_replaced();
@@ -174,12 +174,12 @@ impl<J: Journal> ShardState<J> {
     /// Whether there is something to do for the store or its answers.
     #[inline]
     pub(crate) fn has_spill_work(&self) -> bool {
-        J::PERSISTENT && (self.spill.has_answer() || self.can_spill() || self.can_resume_after_spill())
+        M::RECORDS && (self.spill.has_answer() || self.can_spill() || self.can_resume_after_spill())
     }
 
     /// When something is to be tried again.
     pub(crate) fn next_spill_ms(&self) -> Option<u64> {
-        if !J::PERSISTENT || self.spill.port.is_none() {
+        if !M::RECORDS || self.spill.port.is_none() {
             return None;
         }
         let writes_at_ms = (self.spill.write_again_ms > self.clock.now_ms()).then_some(self.spill.write_again_ms);

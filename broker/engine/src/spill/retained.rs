@@ -4,10 +4,10 @@ use std::collections::VecDeque;
 
 use tautwire_message::{Body, MessageRef};
 use tautwire_router::Exchange;
-use tautwire_session::Journal;
 
 use super::spilling::{ORDER_BYTES, SPILL_MIN_BYTES, SpillBatch};
 use super::{Holder, SpillState};
+use crate::mode::Mode;
 use crate::publish_packets::OutgoingPublish;
 use crate::state::ShardState;
 
@@ -57,11 +57,11 @@ impl SpillState {
     }
 }
 
-impl<J: Journal> ShardState<J> {
+impl<M: Mode> ShardState<M> {
     /// A message has been retained. Where many are in memory, it is among the next to leave.
     #[inline]
     pub(crate) fn queue_retained_for_spill(&mut self, outgoing: &OutgoingPublish<'_>) {
-        if J::PERSISTENT
+        if M::RECORDS
             && self.spill.port.is_some()
             && self.context.exchange().retained_loaded_bytes() > self.spill.spill_queue_threshold_bytes()
         {

@@ -5,12 +5,13 @@ use std::collections::HashSet;
 use tautwire_message::{Message, SpillRequest, SpillSlot, Spilled};
 use tautwire_protocol::PacketId;
 use tautwire_router::SessionKey;
-use tautwire_session::{Journal, Outbound};
+use tautwire_session::Outbound;
 
 use super::{Holder, RETRY_MS, SpillState, WRITING_MAX_BYTES};
 use crate::ack::Ack;
 use crate::connections::Connection;
 use crate::index::SessionIndex;
+use crate::mode::Mode;
 use crate::state::ShardState;
 
 /// Entries of queues looked at in a turn, or twice as many as have come since the last turn.
@@ -51,11 +52,11 @@ impl SpillState {
     }
 }
 
-impl<J: Journal> ShardState<J> {
+impl<M: Mode> ShardState<M> {
     /// The session's queue has more messages, or fewer that must stay hot.
     #[inline]
     pub(crate) fn queue_for_spill(&mut self, session: SessionIndex) {
-        if J::PERSISTENT && self.spill.port.is_some() {
+        if M::RECORDS && self.spill.port.is_some() {
             self.spill.queued += 1;
             if self.sessions.entry(session).outbound().is_some_and(|outbound| outbound.queue_for_spill()) {
                 let key = self.sessions.key(session);
@@ -67,7 +68,7 @@ impl<J: Journal> ShardState<J> {
 
     /// The client has gone: neither what it has been sent nor what it was to be sent next need be hot any more.
     pub(crate) fn queue_all_for_spill(&mut self, session: SessionIndex) {
-        if J::PERSISTENT {
+        if M::RECORDS {
             if let Some(outbound) = self.sessions.entry(session).outbound() {
                 outbound.rescan_from(0);
                 outbound.rescan_sent();
@@ -79,7 +80,7 @@ impl<J: Journal> ShardState<J> {
     /// The client has been sent a message, or one more waits for it: they need not be hot if it leaves them lying.
     #[inline]
     pub(crate) fn delay_spill(&mut self, session: SessionIndex) {
-        if J::PERSISTENT && self.spill.port.is_some() {
+        if M::RECORDS && self.spill.port.is_some() {
             let is_new = |outbound: &mut Outbound| !outbound.is_queue_idle() && outbound.begin_spill_delay();
             if self.sessions.entry(session).outbound().is_some_and(is_new) {
                 let key = self.sessions.key(session);

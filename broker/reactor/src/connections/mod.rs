@@ -17,8 +17,8 @@ use std::sync::atomic::AtomicUsize;
 
 use mio::event::Event;
 use mio::{Interest, Registry, Token};
+use tautwire_engine::Mode;
 use tautwire_engine::{Action, ConnectionId, ConnectionOrigin, Peer, Shard};
-use tautwire_session::Journal;
 use tautwire_websocket::CloseCode;
 
 use crate::acceptor::AcceptedConnection;
@@ -167,7 +167,7 @@ impl Connections {
     // Coming.
 
     /// Lets a connection in.
-    pub(crate) fn admit<J: Journal>(&mut self, shard: &mut Shard<J>, accepted: AcceptedConnection) {
+    pub(crate) fn admit<M: Mode>(&mut self, shard: &mut Shard<M>, accepted: AcceptedConnection) {
         if let Some(id) = self.enter(shard, accepted, None) {
             self.watch(shard, id);
         }
@@ -175,16 +175,16 @@ impl Connections {
 
     /// Lets a connection in that has probably said something already. It is watched when the turn is over: by then it may have
     /// moved to another thread.
-    pub(crate) fn admit_and_read<J: Journal>(&mut self, shard: &mut Shard<J>, accepted: AcceptedConnection) {
+    pub(crate) fn admit_and_read<M: Mode>(&mut self, shard: &mut Shard<M>, accepted: AcceptedConnection) {
         if let Some(id) = self.enter(shard, accepted, None) {
             self.unregistered.push(id);
             self.read_or_queue(shard, id);
         }
     }
 
-    fn enter<J: Journal>(
+    fn enter<M: Mode>(
         &mut self,
-        shard: &mut Shard<J>,
+        shard: &mut Shard<M>,
         accepted: AcceptedConnection,
         rest: Option<PartialInput>,
     ) -> Option<ConnectionId> {
@@ -231,7 +231,7 @@ impl Connections {
     }
 
     /// Closes one whose client has been silent for too long in the midst of a handshake of TLS; false where there is none.
-    fn close_idle_handshake<J: Journal>(&mut self, shard: &mut Shard<J>) -> bool {
+    fn close_idle_handshake<M: Mode>(&mut self, shard: &mut Shard<M>) -> bool {
         let silent = self.handshakes.find_idle(self.now_ms, |id| Some(self.sockets.handshaking_layers(id)?.due));
         let Some(id) = silent else { return false };
         shard.counters().tls_handshakes_displaced.add(1);
@@ -240,7 +240,7 @@ impl Connections {
     }
 
     /// Has the kernel tell us of a connection, also of what has come before; says whether it can.
-    fn watch<J: Journal>(&mut self, shard: &mut Shard<J>, id: ConnectionId) -> bool {
+    fn watch<M: Mode>(&mut self, shard: &mut Shard<M>, id: ConnectionId) -> bool {
         let Some(socket) = self.sockets.get(id) else { return false };
         let interest = if socket.write_armed { Interest::READABLE | Interest::WRITABLE } else { Interest::READABLE };
         if let Err(error) = self.registry.register(&mut socket.stream, token_of(id), interest) {
@@ -253,7 +253,7 @@ impl Connections {
     }
 
     /// Watches those who came in this turn.
-    pub(crate) fn register_new<J: Journal>(&mut self, shard: &mut Shard<J>) {
+    pub(crate) fn register_new<M: Mode>(&mut self, shard: &mut Shard<M>) {
         for at in 0..self.unregistered.len() {
             self.watch(shard, self.unregistered[at]);
         }
@@ -261,7 +261,7 @@ impl Connections {
     }
 
     /// Lets a connection in that comes from another thread; who comes while the broker stops is not let in.
-    pub(crate) fn insert_migrated<J: Journal>(&mut self, shard: &mut Shard<J>, migrating: MigratingConnection) {
+    pub(crate) fn insert_migrated<M: Mode>(&mut self, shard: &mut Shard<M>, migrating: MigratingConnection) {
         if !self.is_stopping {
             let MigratingConnection { accepted, bytes } = migrating;
             if let Some(id) = self.enter(shard, accepted, Some(PartialInput::from(bytes)))
@@ -279,9 +279,9 @@ impl Connections {
     // Going.
 
     /// Takes a connection out for another thread.
-    pub(crate) fn take_for_migration<J: Journal>(
+    pub(crate) fn take_for_migration<M: Mode>(
         &mut self,
-        shard: &mut Shard<J>,
+        shard: &mut Shard<M>,
         id: ConnectionId,
     ) -> Option<MigratingConnection> {
         let RemovedSocket { mut stream, watched, rest, layers } = self.sockets.remove(id)?;
@@ -301,7 +301,7 @@ impl Connections {
 
     /// Writes the last bytes of a connection and waits for the peer to close it, since closing a socket with bytes unread
     /// would take back those that the peer has not read.
-    fn begin_drain<J: Journal>(&mut self, shard: &mut Shard<J>, id: ConnectionId) {
+    fn begin_drain<M: Mode>(&mut self, shard: &mut Shard<M>, id: ConnectionId) {
         let Some(socket) = self.sockets.get(id) else { return };
         if socket.layer_state == LayerState::ProxyHeader {
             // Whoever is there has not said a word that could be answered.
@@ -330,7 +330,7 @@ impl Connections {
     }
 
     /// Closes the connections that have had their time.
-    pub(crate) fn close_drained<J: Journal>(&mut self, shard: &mut Shard<J>) {
+    pub(crate) fn close_drained<M: Mode>(&mut self, shard: &mut Shard<M>) {
         while let Some((at_ms, id)) = self.draining.front().copied()
             && at_ms <= self.now_ms
         {
@@ -340,7 +340,7 @@ impl Connections {
     }
 
     /// The peer is gone.
-    fn handle_peer_close<J: Journal>(&mut self, shard: &mut Shard<J>, id: ConnectionId) {
+    fn handle_peer_close<M: Mode>(&mut self, shard: &mut Shard<M>, id: ConnectionId) {
         if let Some(socket) = self.sockets.remove(id) {
             self.chunks.release_partial(socket.rest);
             shard.connection_lost(id, self.now_ms);
@@ -348,7 +348,7 @@ impl Connections {
     }
 
     /// The engine is done with the connection.
-    fn release<J: Journal>(&mut self, shard: &mut Shard<J>, id: ConnectionId) {
+    fn release<M: Mode>(&mut self, shard: &mut Shard<M>, id: ConnectionId) {
         if let Some(socket) = self.sockets.remove(id) {
             self.chunks.release_partial(socket.rest);
             shard.connection_closed(id);
@@ -356,7 +356,7 @@ impl Connections {
     }
 
     /// Does what the engine wants done with its socket, but for moving it: see [`Connections::take_for_migration`].
-    pub(crate) fn perform<J: Journal>(&mut self, shard: &mut Shard<J>, action: Action) {
+    pub(crate) fn perform<M: Mode>(&mut self, shard: &mut Shard<M>, action: Action) {
         match action {
             Action::Close(id) => self.begin_drain(shard, id),
             Action::Drop(id) => match self.sockets.get(id) {

@@ -2,28 +2,10 @@
 
 use std::collections::BTreeMap;
 
+use crate::publish_range::PublishRange;
+
 /// Messages that the log has not taken, of which that is remembered until the operator is told.
 const FAILED_MAX: usize = 4096;
-
-/// One message, or several that somebody wants to know of together.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct OperatorPublishRange {
-    first: u64,
-    last: u64,
-    /// How many messages these are. There are no others between them where the range has no more numbers.
-    count: u64,
-}
-
-impl OperatorPublishRange {
-    /// What is known when both are.
-    pub(crate) fn with(self, other: OperatorPublishRange) -> OperatorPublishRange {
-        OperatorPublishRange {
-            first: self.first.min(other.first),
-            last: self.last.max(other.last),
-            count: self.count.saturating_add(other.count),
-        }
-    }
-}
 
 /// What has become of messages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -53,9 +35,9 @@ enum Message {
 }
 
 impl OperatorPublishes {
-    pub(crate) fn begin(&mut self, ticket: u64, bytes: usize) -> OperatorPublishRange {
+    pub(crate) fn begin(&mut self, ticket: u64, bytes: usize) -> PublishRange {
         self.messages.insert(ticket, Message::Pending { bytes });
-        OperatorPublishRange { first: ticket, last: ticket, count: 1 }
+        PublishRange::one(ticket)
     }
 
     /// Gives the bytes that are not on their way any more.
@@ -86,7 +68,7 @@ impl OperatorPublishes {
         ended
     }
 
-    pub(crate) fn fate(&self, range: OperatorPublishRange) -> OperatorPublishOutcome {
+    pub(crate) fn fate(&self, range: PublishRange) -> OperatorPublishOutcome {
         if range.first <= self.forgotten {
             return OperatorPublishOutcome::Unknown;
         }
@@ -104,7 +86,7 @@ impl OperatorPublishes {
 
     /// Whoever has asked for these messages has been told what has become of them. Where those of others may lie between them, they are remembered
     /// for these.
-    pub(crate) fn remove_reported(&mut self, range: OperatorPublishRange) {
+    pub(crate) fn remove_reported(&mut self, range: PublishRange) {
         if range.last - range.first + 1 != range.count {
             return;
         }

@@ -2,23 +2,24 @@
 
 use tautwire_cluster::names::ClientKey;
 use tautwire_protocol::{DisconnectReason, PubAckReason, PubRecReason};
-use tautwire_session::{Change, Journal, LogPosition};
+use tautwire_session::{Change, LogPosition};
 
 use super::cluster_state::AckTiming;
 use crate::ack::Ack;
 use crate::index::{ConnectionIndex, SessionIndex};
+use crate::mode::Clustered;
 use crate::mutant::{Mutant, is};
 use crate::shard::Shard;
 use crate::state::ShardState;
 
 const WHY: &str = "the cluster has not taken the message in time; it may be sent again";
 
-impl<J: Journal> Shard<J> {
+impl Shard<Clustered> {
     /// The client is told so with its acknowledgement. One of 3.1.1 can be told nothing, and is disconnected. Who was told at once that the
     /// message was taken is told nothing more.
     pub(super) fn refuse_not_stored(&mut self, client: ClientKey, ticket: u64) {
-        let Some(room) = &mut self.state.cluster else { return };
-        let Some((session, answering)) = room.not_stored(client, ticket) else { return };
+        let cluster = &mut self.state.mode.cluster;
+        let Some((session, answering)) = cluster.not_stored(client, ticket) else { return };
         match answering {
             AckTiming::Immediate | AckTiming::InOrder => self.state.counters().acknowledged_not_stored.add(1),
             AckTiming::Never | AckTiming::WhenStored => self.state.counters().publishes_refused.add(1),
@@ -33,7 +34,7 @@ impl<J: Journal> Shard<J> {
     }
 }
 
-impl<J: Journal> ShardState<J> {
+impl ShardState<Clustered> {
     /// The acknowledgement that has waited for `until`, or what is said instead. The identifier is free then.
     pub(super) fn refuse_if_not_stored(
         &mut self,
@@ -42,8 +43,8 @@ impl<J: Journal> ShardState<J> {
         until: LogPosition,
         ack: Ack,
     ) -> Ack {
-        let Some(room) = &mut self.cluster else { return ack };
-        if !ack.is_publish_ack() || !room.take_refused(session, until) || is(Mutant::AcknowledgesWhatIsRefused) {
+        let cluster = &mut self.mode.cluster;
+        if !ack.is_publish_ack() || !cluster.take_refused(session, until) || is(Mutant::AcknowledgesWhatIsRefused) {
             return ack;
         }
         match ack {

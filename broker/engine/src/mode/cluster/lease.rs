@@ -1,20 +1,18 @@
 //! The node's lease: a shard whose node has lost it neither reads from clients nor writes to them.
 
-use tautwire_session::Journal;
-
 use crate::connections::{Action, PauseReason, Phase};
-use crate::index::{ConnectionId, ConnectionIndex};
+use crate::index::ConnectionIndex;
+use crate::mode::Clustered;
 use crate::mutant::{Mutant, is};
 use crate::shard::Shard;
-use crate::state::ShardState;
 
-impl<J: Journal> Shard<J> {
+impl Shard<Clustered> {
     /// The lease has run out.
     #[cold]
     #[inline(never)]
     pub(crate) fn suspend(&mut self) {
-        let Some(room) = &mut self.state.cluster else { return };
-        if is(Mutant::ServesWithoutLease) || !room.suspend(true) {
+        let cluster = &mut self.state.mode.cluster;
+        if is(Mutant::ServesWithoutLease) || !cluster.suspend(true) {
             return;
         }
         self.state.counters().suspensions.add(1);
@@ -26,11 +24,11 @@ impl<J: Journal> Shard<J> {
 
     /// The lease has been renewed.
     pub(super) fn resume(&mut self) {
-        let Some(room) = &mut self.state.cluster else { return };
-        if !room.suspend(false) {
+        let cluster = &mut self.state.mode.cluster;
+        if !cluster.suspend(false) {
             return;
         }
-        let claims = room.claims.connections();
+        let claims = cluster.claims.connections();
         log::info!("the lease of this broker in its cluster holds: clients are served");
         for index in self.serving() {
             let id = self.state.id(index);
@@ -46,12 +44,12 @@ impl<J: Journal> Shard<J> {
 
     /// The node is taken for dead: others have its sessions, or will. Nobody is told anything.
     pub(super) fn end_life(&mut self) {
-        let Some(room) = &mut self.state.cluster else { return };
-        let claims = room.claims.connections();
+        let cluster = &mut self.state.mode.cluster;
+        let claims = cluster.claims.connections();
         self.remove_groups();
-        let Some(room) = &mut self.state.cluster else { return };
-        let lost = room.acknowledged_before_stored();
-        room.end_life();
+        let cluster = &mut self.state.mode.cluster;
+        let lost = cluster.acknowledged_before_stored();
+        cluster.end_life();
         self.state.counters().acknowledged_not_stored.add(lost);
         let waiting: Vec<_> = claims.into_iter().filter_map(|id| self.state.connections.find(id)).collect();
         for index in self.serving().into_iter().chain(waiting) {
@@ -73,20 +71,5 @@ impl<J: Journal> Shard<J> {
             connections[*index].phase() != Phase::Vacant && connections[*index].session().is_some()
         };
         connections.indices().filter(is_serving).collect()
-    }
-}
-
-impl<J: Journal> ShardState<J> {
-    /// Whether nothing may be written to the client of a connection now.
-    #[inline]
-    pub(crate) fn is_write_suspended(&self, index: ConnectionIndex) -> bool {
-        self.cluster.as_ref().is_some_and(|room| room.is_suspended()) && self.connections[index].session().is_some()
-    }
-
-    /// The same of a connection that may be gone.
-    #[cold]
-    #[inline(never)]
-    pub(crate) fn is_connection_write_suspended(&self, id: ConnectionId) -> bool {
-        self.connections.find(id).is_some_and(|index| self.is_write_suspended(index))
     }
 }

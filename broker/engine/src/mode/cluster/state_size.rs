@@ -4,12 +4,13 @@
 use tautwire_cluster::Refusal;
 use tautwire_cluster::names::ClientKey;
 use tautwire_protocol::{DisconnectReason, Will};
-use tautwire_session::{Change, Journal};
+use tautwire_session::Change;
 
 use super::cluster_state::LogPlace;
 use super::session_state::subscription_bytes;
 use crate::connect::will_bytes;
 use crate::index::SessionIndex;
+use crate::mode::{Clustered, Fit};
 use crate::shard::Shard;
 use crate::state::ShardState;
 
@@ -17,17 +18,7 @@ use crate::state::ShardState;
 const WINDOW_MESSAGE_BYTES: usize = 64;
 const WHY: &str = "the session has become larger than the cluster can keep";
 
-/// Whether a message that is not in the log may be sent to a client now.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Fit {
-    Now,
-    /// When the client has acknowledged others.
-    Later,
-    /// The session could never be saved with it.
-    Never,
-}
-
-impl<J: Journal> Shard<J> {
+impl Shard<Clustered> {
     /// The state of a client's session could not be saved. Other sessions lose nothing, and this one what has happened since it was saved last.
     pub(super) fn end_too_large(&mut self, client: ClientKey) {
         self.state.counters().states_too_large.add(1);
@@ -37,17 +28,18 @@ impl<J: Journal> Shard<J> {
     }
 }
 
-impl<J: Journal> ShardState<J> {
+impl ShardState<Clustered> {
     /// Whether the state of a session has room for one more filter.
     #[cold]
     pub(crate) fn has_state_room_for(&mut self, session: SessionIndex, filter: &str) -> bool {
-        let ShardState { cluster: Some(room), sessions, .. } = self else { return true };
-        if !room.is_persisted(session) {
+        let ShardState { mode, sessions, .. } = self;
+        let cluster = &mut mode.cluster;
+        if !cluster.is_persisted(session) {
             return true;
         }
         let count = || sessions[session].subscriptions().iter().map(|(filter, _)| subscription_bytes(filter)).sum();
-        let held_bytes = room.filter_bytes(session, count);
-        let has_room = held_bytes + subscription_bytes(filter) <= room.state_max_bytes() / 2;
+        let held_bytes = cluster.filter_bytes(session, count);
+        let has_room = held_bytes + subscription_bytes(filter) <= cluster.state_max_bytes() / 2;
         if !has_room {
             self.counters().subscriptions_beyond_state.add(1);
         }
@@ -56,14 +48,14 @@ impl<J: Journal> ShardState<J> {
 
     /// A session's subscriptions are about to change.
     pub(super) fn count_filters(&mut self, session: SessionIndex, change: &Change) {
-        let Some(room) = &mut self.cluster else { return };
+        let cluster = &mut self.mode.cluster;
         let has = |filter: &str| self.sessions[session].subscriptions().get(filter).is_some();
         match change {
             Change::Subscribed(filter, _) if !has(filter) => {
-                room.count_filter(session, subscription_bytes(filter), true);
+                cluster.count_filter(session, subscription_bytes(filter), true);
             }
             Change::Unsubscribed(filter) if has(filter) => {
-                room.count_filter(session, subscription_bytes(filter), false);
+                cluster.count_filter(session, subscription_bytes(filter), false);
             }
             _ => {}
         }
@@ -71,15 +63,14 @@ impl<J: Journal> ShardState<J> {
 
     /// Whether the record of a session has room for a will: two parts, where the state may have five. A session whose will cannot be kept is not begun.
     pub(crate) fn fits_into_record(&self, will: &Will<'_>) -> bool {
-        let most_bytes = self.cluster.as_ref().map_or(usize::MAX, |room| room.state_max_bytes() / 5 * 2);
+        let most_bytes = self.mode.cluster.state_max_bytes() / 5 * 2;
         // The topic stands beside the message and in it.
         will.topic.as_str().len() + will_bytes(will) <= most_bytes
     }
 
     /// How many messages a client may have in flight.
     pub(crate) fn window_max(&self) -> u16 {
-        let room = self.cluster.as_ref();
-        let most = room.map_or(usize::MAX, |room| room.state_max_bytes() / 4 / WINDOW_MESSAGE_BYTES);
+        let most = self.mode.cluster.state_max_bytes() / 4 / WINDOW_MESSAGE_BYTES;
         u16::try_from(most).unwrap_or(u16::MAX).max(1)
     }
 
@@ -87,8 +78,11 @@ impl<J: Journal> ShardState<J> {
     /// it until it is acknowledged.
     #[cold]
     pub(crate) fn fits_into_state(&self, session: SessionIndex, bytes: usize) -> Fit {
-        let Some(room) = self.cluster.as_ref().filter(|room| room.is_persisted(session)) else { return Fit::Now };
-        let most = room.state_max_bytes();
+        let cluster = &self.mode.cluster;
+        if !cluster.is_persisted(session) {
+            return Fit::Now;
+        }
+        let most = cluster.state_max_bytes();
         let held_bytes = self.sessions[session].outbound().map_or(0, |outbound| outbound.counted_bytes());
         if held_bytes.saturating_add(bytes) <= most / 4 {
             return Fit::Now;

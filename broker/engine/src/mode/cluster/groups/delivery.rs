@@ -8,12 +8,13 @@ use tautwire_cluster::record::Place;
 use tautwire_contracts::Contract;
 use tautwire_protocol::{QoS, TopicFilter};
 use tautwire_router::{GroupCoordinator, GroupUpdate, MemberUpdate, SessionKey, ShareGroup};
-use tautwire_session::{Journal, PendingMessage};
+use tautwire_session::PendingMessage;
 
 use super::home_of;
-use crate::cluster::cluster_state::LogPlace;
-use crate::cluster::port::ClusterRequest;
 use crate::contracts::QUARANTINE;
+use crate::mode::Clustered;
+use crate::mode::cluster::cluster_state::LogPlace;
+use crate::mode::cluster::port::ClusterRequest;
 use crate::mutant::{Mutant, is};
 use crate::publish_packets::OutgoingPublish;
 use crate::shard::Shard;
@@ -21,9 +22,9 @@ use crate::share_delivery::{Pick, share_delivery};
 use crate::state::ShardState;
 use crate::transcoding;
 
-impl<J: Journal> Shard<J> {
+impl Shard<Clustered> {
     /// This node delivers a partition of a group, which is at home here.
-    pub(in crate::cluster) fn lease_group(
+    pub(in crate::mode::cluster) fn lease_group(
         &mut self,
         key: GroupKey,
         share: &Arc<str>,
@@ -32,14 +33,14 @@ impl<J: Journal> Shard<J> {
         open: Vec<Place>,
     ) {
         let now_ms = self.state.clock.now_ms();
-        let Some(room) = &mut self.state.cluster else { return };
-        let slot = room.homes.slot(key).unwrap_or_else(|| {
-            let slot = room.log.new_slot();
-            room.homes.begin(slot, key, share.clone(), matched(share));
+        let cluster = &mut self.state.mode.cluster;
+        let slot = cluster.homes.slot(key).unwrap_or_else(|| {
+            let slot = cluster.log.new_slot();
+            cluster.homes.begin(slot, key, share.clone(), matched(share));
             slot
         });
-        room.log.lease(slot, partition, next, open, now_ms);
-        let is_first = room.homes.add_lease(slot, partition);
+        cluster.log.lease(slot, partition, next, open, now_ms);
+        let is_first = cluster.homes.add_lease(slot, partition);
         self.state.publish_group_home(slot);
         if is_first {
             self.listen_for_group(matched(share));
@@ -47,14 +48,14 @@ impl<J: Journal> Shard<J> {
     }
 
     /// This node delivers a partition of a group no more. Members are waited for who have something of it.
-    pub(in crate::cluster) fn recall_group(&mut self, key: GroupKey, partition: Partition) {
+    pub(in crate::mode::cluster) fn recall_group(&mut self, key: GroupKey, partition: Partition) {
         let now_ms = self.state.clock.now_ms();
-        let Some(room) = &mut self.state.cluster else { return };
-        let Some(slot) = room.homes.slot(key) else { return };
-        let (next, open) = room.log.recall(slot, partition);
-        let until_ms = now_ms + room.settings().return_wait_ms;
-        room.homes.return_lease(slot, partition, next, open, until_ms);
-        let Some(group) = room.homes.get(slot) else { return };
+        let cluster = &mut self.state.mode.cluster;
+        let Some(slot) = cluster.homes.slot(key) else { return };
+        let (next, open) = cluster.log.recall(slot, partition);
+        let until_ms = now_ms + cluster.settings().return_wait_ms;
+        cluster.homes.return_lease(slot, partition, next, open, until_ms);
+        let Some(group) = cluster.homes.get(slot) else { return };
         let (is_last, matched) = (group.partitions() == 0, Box::<str>::from(group.matched()));
         self.state.publish_group_home(slot);
         if is_last {
@@ -65,17 +66,17 @@ impl<J: Journal> Shard<J> {
     /// Messages of QoS 0 from other nodes come to the home of a group, as long as this node delivers something to it.
     fn listen_for_group(&mut self, filter: &str) {
         let is_listened_to = self.has_subscribers(filter);
-        let Some(room) = &mut self.state.cluster else { return };
-        if room.homes.add_interest(filter) && !is_listened_to {
-            room.add_interest(filter);
+        let cluster = &mut self.state.mode.cluster;
+        if cluster.homes.add_interest(filter) && !is_listened_to {
+            cluster.add_interest(filter);
         }
     }
 
     fn unlisten_for_group(&mut self, filter: &str) {
         let is_listened_to = self.has_subscribers(filter);
-        let Some(room) = &mut self.state.cluster else { return };
-        if room.homes.remove_interest(filter) && !is_listened_to {
-            room.remove_interest(filter);
+        let cluster = &mut self.state.mode.cluster;
+        if cluster.homes.remove_interest(filter) && !is_listened_to {
+            cluster.remove_interest(filter);
         }
     }
 
@@ -85,10 +86,10 @@ impl<J: Journal> Shard<J> {
     }
 
     /// The life of the node is over: groups have no home here any more.
-    pub(in crate::cluster) fn remove_groups(&mut self) {
-        let slots = self.state.cluster.as_ref().map_or(Vec::new(), |room| room.homes.all());
+    pub(in crate::mode::cluster) fn remove_groups(&mut self) {
+        let slots = self.state.mode.cluster.homes.all();
         for slot in slots {
-            let Some(group) = self.state.cluster.as_ref().and_then(|room| room.homes.get(slot)) else { continue };
+            let Some(group) = self.state.mode.cluster.homes.get(slot) else { continue };
             let (share, matched) = (group.share().clone(), Box::<str>::from(group.matched()));
             if group.partitions() > 0 {
                 self.state.context.exchange().set_coordinator(&share, &matched, None);
@@ -98,27 +99,27 @@ impl<J: Journal> Shard<J> {
     }
 
     /// Tells the cluster how far groups have come, and gives back what it has asked for.
-    pub(in crate::cluster) fn run_group_tasks(&mut self) {
+    pub(in crate::mode::cluster) fn run_group_tasks(&mut self) {
         let now_ms = self.state.clock.now_ms();
-        let Some(room) = &mut self.state.cluster else { return };
-        while let Some(slot) = room.log.next_due(now_ms) {
-            if let Some(group) = room.homes.get(slot).map(|group| group.key()) {
-                let leases = room.log.leases(slot);
-                room.ask(ClusterRequest::Checkpoint { group, leases });
+        let cluster = &mut self.state.mode.cluster;
+        while let Some(slot) = cluster.log.next_due(now_ms) {
+            if let Some(group) = cluster.homes.get(slot).map(|group| group.key()) {
+                let leases = cluster.log.leases(slot);
+                cluster.ask(ClusterRequest::Checkpoint { group, leases });
             }
         }
-        while let Some((slot, group, partition, returning)) = room.homes.next_returned(now_ms) {
+        while let Some((slot, group, partition, returning)) = cluster.homes.next_returned(now_ms) {
             let (next, open) = (returning.next, returning.open.into_iter().collect());
-            room.ask(ClusterRequest::Returned { group, partition, next, open });
-            room.remove_group_if_idle(slot);
+            cluster.ask(ClusterRequest::Returned { group, partition, next, open });
+            cluster.remove_group_if_idle(slot);
         }
     }
 }
 
-impl<J: Journal> ShardState<J> {
+impl ShardState<Clustered> {
     /// Says to all shards what this node delivers to a group.
     fn publish_group_home(&self, slot: Slot) {
-        let Some(group) = self.cluster.as_ref().and_then(|room| room.homes.get(slot)) else { return };
+        let Some(group) = self.mode.cluster.homes.get(slot) else { return };
         let (shard, partitions) = (self.context.shard(), group.partitions());
         let home = (partitions > 0).then_some(GroupCoordinator { shard, slot, partitions });
         self.context.exchange().set_coordinator(group.share(), group.matched(), home);
@@ -129,11 +130,11 @@ impl<J: Journal> ShardState<J> {
     #[cold]
     #[inline(never)]
     pub(crate) fn delivers_here(&self, group: &ShareGroup, topic: &str) -> bool {
-        let Some(room) = &self.cluster else { return true };
+        let cluster = &self.mode.cluster;
         if topic.starts_with("$SYS/") || topic.starts_with(QUARANTINE) {
             return true;
         }
-        let partition = room.seed().partition(topic);
+        let partition = cluster.seed().partition(topic);
         group.home().is_some_and(|home| home.partitions >> partition.index() & 1 > 0)
     }
 
@@ -155,22 +156,22 @@ impl<J: Journal> ShardState<J> {
                 }
                 continue;
             };
-            if self.cluster.as_ref().is_some_and(|room| room.log.wants(home.slot, at)) {
+            if self.mode.cluster.log.wants(home.slot, at) {
                 self.deliver_to_group(group, home.slot, at, contract, outgoing);
             }
         }
     }
 
     /// Offers a message to groups that have it open: another node had handed it out, or a member is gone.
-    pub(in crate::cluster) fn offer_again(
+    pub(in crate::mode::cluster) fn offer_again(
         &mut self,
         at: LogPlace,
         contract: Option<&Contract>,
         outgoing: &mut OutgoingPublish<'_>,
     ) {
-        let slots = self.cluster.as_mut().map_or(Vec::new(), |room| room.log.again(at));
+        let slots = self.mode.cluster.log.again(at);
         for slot in slots {
-            let group = self.cluster.as_ref().and_then(|room| room.homes.get(slot));
+            let group = self.mode.cluster.homes.get(slot);
             // A member may have it since before its partition was elsewhere.
             let Some(share) = group.filter(|group| !group.is_had(at)).map(|group| group.share().clone()) else {
                 continue;
@@ -192,33 +193,35 @@ impl<J: Journal> ShardState<J> {
     ) {
         let (now_ms, bytes) = (self.clock.now_ms(), outgoing.message.allocated_bytes() + size_of::<PendingMessage>());
         let picked = self.pick_with(group, |group| {
-            let room = self.cluster.as_ref().filter(|room| !room.log.is_full(slot, at))?;
-            let home = room.homes.get(slot)?;
+            let cluster = &self.mode.cluster;
+            if cluster.log.is_full(slot, at) {
+                return None;
+            }
+            let home = cluster.homes.get(slot)?;
             let has_memory = |held_bytes| held_bytes == 0 || self.memory.share().admits(held_bytes, bytes).is_ok();
             group.pick_among(|member| {
                 member.qos == QoS::AtMostOnce
-                    || home.has_room(&member.session, bytes, room.settings()) && has_memory(home.bytes(&member.session))
+                    || home.has_room(&member.session, bytes, cluster.settings())
+                        && has_memory(home.bytes(&member.session))
             })
         });
         let Some((member, here)) = picked else {
             self.counters().group_messages_held.add(1);
-            if let Some(room) = &mut self.cluster {
-                room.log.block(slot, at);
-            }
+            self.mode.cluster.log.block(slot, at);
             return;
         };
         let mut delivery = share_delivery(group, &member, outgoing, self.memory.ledger());
         let made = member.format.map(|format| self.transcode_for_member(contract, format, outgoing));
-        let Some(room) = &mut self.cluster else { return };
-        room.log.mark_delivered(slot, at);
+        let cluster = &mut self.mode.cluster;
+        cluster.log.mark_delivered(slot, at);
         match made {
             Some(Some(message)) => delivery.message = message.into(),
-            Some(None) => return room.log.complete(slot, at, now_ms),
+            Some(None) => return cluster.log.complete(slot, at, now_ms),
             None => {}
         }
         if delivery.qos == QoS::AtMostOnce || is(Mutant::SettlesWhenGiven) {
-            room.log.complete(slot, at, now_ms);
-        } else if let Some(home) = room.homes.get_mut(slot) {
+            cluster.log.complete(slot, at, now_ms);
+        } else if let Some(home) = cluster.homes.get_mut(slot) {
             home.give(at, member.session, bytes);
         }
         self.send_to_member(group, &member, here, delivery, Pick::AtPublish);
@@ -247,8 +250,8 @@ impl<J: Journal> ShardState<J> {
 
     /// Tells the home of a group what has become of a member.
     pub(super) fn notify_home(&mut self, share: &str, member: SessionKey, update: GroupUpdate) {
-        let Some(room) = &self.cluster else { return };
-        let home = home_of(room.seed().group(share), self.outboxes.shards());
+        let cluster = &self.mode.cluster;
+        let home = home_of(cluster.seed().group(share), self.outboxes.shards());
         if home == self.context.shard() {
             return self.handle_member_event(share, member, update);
         }
@@ -264,15 +267,15 @@ impl<J: Journal> ShardState<J> {
     #[inline(never)]
     pub(crate) fn handle_member_event(&mut self, share: &str, member: SessionKey, update: GroupUpdate) {
         let now_ms = self.clock.now_ms();
-        let Some(room) = &mut self.cluster else { return };
-        let Some(slot) = room.homes.slot(room.seed().group(share)) else { return };
+        let cluster = &mut self.mode.cluster;
+        let Some(slot) = cluster.homes.slot(cluster.seed().group(share)) else { return };
         let (message, is_done) = match update {
-            GroupUpdate::Ready => return room.log.unblock(slot),
+            GroupUpdate::Ready => return cluster.log.unblock(slot),
             GroupUpdate::Done(message) => (message, true),
             GroupUpdate::Back(message) => (message, is(Mutant::ForgetsToPutBack)),
         };
         if let Some(at) = LogPlace::of(message) {
-            room.settle(slot, at, member, is_done, now_ms);
+            cluster.settle(slot, at, member, is_done, now_ms);
         }
     }
 }

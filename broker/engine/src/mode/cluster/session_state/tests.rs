@@ -8,7 +8,7 @@ use tautwire_protocol::{PacketId, QoS, RetainHandling, SubscriptionId, Subscript
 use tautwire_session::{Change, PendingMessage, Session, SubscriptionIds, SubscriptionRecord};
 
 use super::{MessageSource, SessionState, StatePart, encode};
-use crate::cluster::cluster_state::LogPlace;
+use crate::mode::cluster::cluster_state::LogPlace;
 
 fn at(partition: u8, sequence: u64, index: u32) -> LogPlace {
     let partition = Partition::new(partition).expect("there is one");

@@ -33,6 +33,7 @@ use tautwire_session::LogPosition;
 use super::port::{ClusterRequest, RetainInfo};
 use super::settings::ClusterSettings;
 use crate::index::{ConnectionId, SessionIndex};
+use crate::publish_range::PublishRange;
 
 pub use broadcasts::messages_of;
 use broadcasts::{Batch, Broadcasts};
@@ -45,8 +46,8 @@ use interest_sync::InterestSyncs;
 pub(crate) use joins::{PendingJoins, SubscribeFilter};
 pub(crate) use log_place::{LogPlace, Places};
 pub(crate) use nodes::{NodeReports, Values};
+pub(crate) use operator::OperatorPublishOutcome;
 use operator::OperatorPublishes;
-pub(crate) use operator::{OperatorPublishOutcome, OperatorPublishRange};
 pub(crate) use retained_searches::RetainedSearches;
 use scan::SessionScan;
 use served::PendingEvent;
@@ -433,7 +434,7 @@ impl<F> ClusterState<F> {
         topic: &str,
         retain: Option<RetainInfo>,
         message: Vec<u8>,
-    ) -> OperatorPublishRange {
+    ) -> PublishRange {
         let ticket = self.next_number();
         self.publishing_bytes += message.len();
         let range = self.operator_publishes.begin(ticket, message.len());
@@ -446,12 +447,12 @@ impl<F> ClusterState<F> {
         self.publishing_bytes -= self.operator_publishes.end(ticket, is_stored);
     }
 
-    pub(crate) fn operator_publish_outcome(&self, range: OperatorPublishRange) -> OperatorPublishOutcome {
+    pub(crate) fn operator_publish_outcome(&self, range: PublishRange) -> OperatorPublishOutcome {
         self.operator_publishes.fate(range)
     }
 
     /// The operator has been told of that.
-    pub(crate) fn remove_operator_publish(&mut self, range: OperatorPublishRange) {
+    pub(crate) fn remove_operator_publish(&mut self, range: PublishRange) {
         self.operator_publishes.remove_reported(range);
     }
 

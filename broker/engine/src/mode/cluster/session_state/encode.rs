@@ -11,7 +11,7 @@ use super::{
     AWAITED, FROM_LOG, NEXT_PACKET_ID, NO_LOCAL, QUEUED, RETAIN, RETAIN_AS_PUBLISHED, RETAIN_HANDLING_SHIFT, STARTED,
     SUBSCRIBED, VERSION,
 };
-use crate::cluster::cluster_state::LogPlace;
+use crate::mode::cluster::cluster_state::LogPlace;
 use crate::mutant::{Mutant, is};
 
 /// The bytes of a session, whose next place in a partition is what `next` says, as far as its own messages tell nothing else.

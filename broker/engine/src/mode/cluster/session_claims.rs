@@ -3,26 +3,27 @@
 use tautwire_cluster::names::ClientKey;
 use tautwire_cluster::{Elsewhere, Refusal, Start};
 use tautwire_protocol::{Connect, ConnectReason, DisconnectReason};
-use tautwire_session::{Change, Journal, split_session_name};
+use tautwire_session::Change;
 
 use super::cluster_state::{Claim, Denial, Step};
 use super::port::ClusterRequest;
 use crate::connect_refusal::RefusedClient;
 use crate::connections::{PauseReason, Phase};
 use crate::index::{ConnectionId, ConnectionIndex, SessionIndex};
+use crate::mode::Clustered;
 use crate::shard::{Handled, Shard};
 
 const NODE_CLOSED: &str = "this broker of the cluster takes no clients now";
 
-impl<J: Journal> Shard<J> {
+impl Shard<Clustered> {
     /// Whether there was a session, once it is this node's; otherwise what is to be done with CONNECT.
     #[cold]
     #[inline(never)]
     pub(crate) fn claim(&mut self, index: ConnectionIndex, connect: &Connect<'_>, name: &str) -> Result<bool, Handled> {
         let id = self.state.id(index);
-        let Some(room) = &mut self.state.cluster else { return Ok(false) };
-        let is_serving = room.is_serving();
-        let Some(claim) = room.claims.get(id) else {
+        let cluster = &mut self.state.mode.cluster;
+        let is_serving = cluster.is_serving();
+        let Some(claim) = cluster.claims.get(id) else {
             if is_serving {
                 self.begin_claim(index, connect, name);
                 return Err(Handled::Later);
@@ -40,7 +41,7 @@ impl<J: Journal> Shard<J> {
             }
             Step::Served { resumed } => Some(resumed.is_some()),
             Step::Saving { session, is_present } => {
-                let served = room.served(session);
+                let served = cluster.served(session);
                 served.is_some_and(|served| served.reached() == served.promise()).then_some(is_present)
             }
         };
@@ -53,8 +54,8 @@ impl<J: Journal> Shard<J> {
     /// The client of a claim that has led to nothing is told why.
     fn deny(&mut self, index: ConnectionIndex, connect: &Connect<'_>) {
         let id = self.state.id(index);
-        let Some(room) = &mut self.state.cluster else { return };
-        let Some(Claim { step: Step::Refused(why), .. }) = room.claims.end(id) else { return };
+        let cluster = &mut self.state.mode.cluster;
+        let Some(Claim { step: Step::Refused(why), .. }) = cluster.claims.end(id) else { return };
         self.state.counters().claims_refused.add(1);
         self.state.connections[index].set_maximum_packet_size(connect.properties.maximum_packet_size());
         match why {
@@ -71,43 +72,30 @@ impl<J: Journal> Shard<J> {
 
     fn begin_claim(&mut self, index: ConnectionIndex, connect: &Connect<'_>, name: &str) {
         let id = self.state.id(index);
-        let Some(room) = &mut self.state.cluster else { return };
-        let ticket = room.next_number();
+        let cluster = &mut self.state.mode.cluster;
+        let ticket = cluster.next_number();
         let start = if connect.clean_start { Start::Clean } else { Start::Resume };
-        let client = room.client(name);
+        let client = cluster.client(name);
         let claim = Claim { ticket, client, epoch: 0, name: name.into(), start, step: Step::Asked };
-        room.claims.begin(id, claim);
-        room.ask(ClusterRequest::Claim { ticket, name: name.into(), start });
+        cluster.claims.begin(id, claim);
+        cluster.ask(ClusterRequest::Claim { ticket, name: name.into(), start });
         // No more is read from the client until there is an answer.
         self.state.connections[index].set_version(connect.version);
         self.state.connections[index].pause_reading(PauseReason::SessionClaim);
     }
 
-    /// Whether CONNECT waits for the client's session.
-    pub(crate) fn has_claim(&self, index: ConnectionIndex) -> bool {
-        let room = self.state.cluster.as_ref();
-        room.is_some_and(|room| room.claims.name(self.state.id(index)).is_some())
-    }
-
-    /// The Client Identifier that a client has been assigned whose CONNECT waits.
-    pub(crate) fn assigned_before(&self, index: ConnectionIndex) -> Option<String> {
-        let room = self.state.cluster.as_ref()?;
-        let (_, client_id) = split_session_name(room.claims.name(self.state.id(index))?);
-        Some(client_id.to_owned())
-    }
-
     /// The client is not served.
     pub(super) fn refuse_claim(&mut self, ticket: u64, why: impl Into<Denial>) {
-        let Some(room) = &mut self.state.cluster else { return };
-        if let Some(id) = room.claims.with_ticket(ticket) {
+        let cluster = &mut self.state.mode.cluster;
+        if let Some(id) = cluster.claims.with_ticket(ticket) {
             self.end_claim(id, why);
         }
     }
 
     /// A claim does not lead to a session, and its client is told so.
     pub(super) fn end_claim(&mut self, id: ConnectionId, why: impl Into<Denial>) {
-        let Some(room) = &mut self.state.cluster else { return };
-        if let Some(claim) = room.claims.get(id) {
+        let cluster = &mut self.state.mode.cluster;
+        if let Some(claim) = cluster.claims.get(id) {
             claim.step = Step::Refused(why.into());
         }
         self.state.resume_reading(id, PauseReason::SessionClaim);
@@ -125,53 +113,45 @@ impl<J: Journal> Shard<J> {
     ) -> bool {
         let (id, now_ms) = (self.state.id(index), self.state.clock.now_ms());
         let expiry_s = self.expiry_interval_s(index, connect);
-        let Some(room) = &mut self.state.cluster else { return true };
-        let Some(Claim { client, epoch, step, .. }) = room.claims.get(id) else { return false };
+        let cluster = &mut self.state.mode.cluster;
+        let Some(Claim { client, epoch, step, .. }) = cluster.claims.get(id) else { return false };
         let (client, epoch) = (*client, *epoch);
         if let Step::Served { resumed } = *step {
             if resumed.is_none() {
-                room.serve(session, client, (id, epoch), None, now_ms);
+                cluster.serve(session, client, (id, epoch), None, now_ms);
             }
             self.state.commit(session, Change::ExpiryInterval(expiry_s));
             self.set_will(index, session, connect);
-            let Some(room) = &mut self.state.cluster else { return true };
+            let cluster = &mut self.state.mode.cluster;
             // The record says when the client has left, which is not true any more.
             if resumed.is_some() && expiry_s > 0 && expiry_s != u32::MAX {
-                room.await_save(session);
+                cluster.await_save(session);
             }
-            if room.served(session).is_some_and(|served| served.reached() < served.promise()) {
-                if let Some(claim) = room.claims.get(id) {
+            if cluster.served(session).is_some_and(|served| served.reached() < served.promise()) {
+                if let Some(claim) = cluster.claims.get(id) {
                     claim.step = Step::Saving { session, is_present: resumed.is_some() };
                 }
                 self.state.connections[index].pause_reading(PauseReason::SessionClaim);
                 return false;
             }
         }
-        if let Some(room) = &mut self.state.cluster {
-            room.claims.end(id);
-            room.let_in(session);
-            self.state.activate_groups(session);
-        }
+        let cluster = &mut self.state.mode.cluster;
+        cluster.claims.end(id);
+        cluster.let_in(session);
+        self.state.activate_groups(session);
         true
     }
 
     /// A connection is gone, and its client has not been let in.
-    #[inline]
-    pub(crate) fn give_up_claim(&mut self, id: ConnectionId) {
-        if self.state.is_in_cluster() {
-            self.abandon_claim(id);
-        }
-    }
-
     #[cold]
-    fn abandon_claim(&mut self, id: ConnectionId) {
+    pub(super) fn abandon_claim(&mut self, id: ConnectionId) {
         self.remove_retained_search(id);
-        let Some(room) = &mut self.state.cluster else { return };
-        let Some(Claim { ticket, client, step, .. }) = room.claims.end(id) else { return };
+        let cluster = &mut self.state.mode.cluster;
+        let Some(Claim { ticket, client, step, .. }) = cluster.claims.end(id) else { return };
         match step {
-            Step::Asked => room.ask(ClusterRequest::Abandon { client, ticket }),
-            Step::SessionFetch(fetching) => room.ask(ClusterRequest::Left { client, state: fetching.into_bytes() }),
-            Step::Served { resumed: None } => room.ask(ClusterRequest::Left { client, state: Vec::new() }),
+            Step::Asked => cluster.ask(ClusterRequest::Abandon { client, ticket }),
+            Step::SessionFetch(fetching) => cluster.ask(ClusterRequest::Left { client, state: fetching.into_bytes() }),
+            Step::Served { resumed: None } => cluster.ask(ClusterRequest::Left { client, state: Vec::new() }),
             Step::Served { resumed: Some(session) } | Step::Saving { session, .. } => self.release_unserved(session),
             Step::Refused(_) => {}
         }
@@ -214,39 +194,39 @@ impl<J: Journal> Shard<J> {
     /// The client is served here no more. If it waits for its CONNACK, its session is handed back; otherwise gives the session whose
     /// connection is to end.
     pub(super) fn stop_serving(&mut self, client: ClientKey, denial: Denial) -> Option<SessionIndex> {
-        let room = self.state.cluster.as_mut()?;
-        if let Some(id) = room.claims.had(client) {
-            match room.claims.take_step(id, denial) {
+        let cluster = &mut self.state.mode.cluster;
+        if let Some(id) = cluster.claims.had(client) {
+            match cluster.claims.take_step(id, denial) {
                 Some(Step::SessionFetch(fetching)) => {
-                    room.ask(ClusterRequest::Left { client, state: fetching.into_bytes() });
+                    cluster.ask(ClusterRequest::Left { client, state: fetching.into_bytes() });
                 }
                 Some(Step::Served { resumed: Some(session) } | Step::Saving { session, .. }) => {
                     self.release_unserved(session);
                 }
-                _ => room.ask(ClusterRequest::Left { client, state: Vec::new() }),
+                _ => cluster.ask(ClusterRequest::Left { client, state: Vec::new() }),
             }
             self.state.resume_reading(id, PauseReason::SessionClaim);
             return None;
         }
-        room.session_of(client)
+        cluster.session_of(client)
     }
 
     /// The session is somebody else's.
     pub(super) fn lose(&mut self, client: ClientKey) {
-        let Some(room) = &mut self.state.cluster else { return };
-        let session = room.session_of(client);
+        let cluster = &mut self.state.mode.cluster;
+        let session = cluster.session_of(client);
         // Nothing is handed back.
         if let Some(session) = session {
             self.state.leave_groups(session, false);
         }
-        let Some(room) = &mut self.state.cluster else { return };
-        if let Some(served) = session.and_then(|session| room.leave(session)) {
+        let cluster = &mut self.state.mode.cluster;
+        if let Some(served) = session.and_then(|session| cluster.leave(session)) {
             self.state.counters().acknowledged_not_stored.add(served.acknowledged_before_stored());
         }
         self.state.counters().sessions_lost.add(1);
-        let Some(room) = &mut self.state.cluster else { return };
-        if let Some(id) = room.claims.had(client) {
-            room.claims.take_step(id, Refusal::Unavailable.into());
+        let cluster = &mut self.state.mode.cluster;
+        if let Some(id) = cluster.claims.had(client) {
+            cluster.claims.take_step(id, Refusal::Unavailable.into());
             if let Some(session) = session {
                 self.end_session(session);
             }

@@ -1,24 +1,26 @@
 //! What clients publish goes to the cluster.
 
 use tautwire_message::MessageRef;
-use tautwire_protocol::{PacketId, QoS, ReasonCode, TopicFilter};
-use tautwire_session::{AckLevel, Journal};
+use tautwire_protocol::{PacketId, Publish, QoS, ReasonCode, TopicFilter};
+use tautwire_session::AckLevel;
 
-use super::ShardClusterState;
-use super::cluster_state::{AckTiming, OperatorPublishRange};
+use super::cluster_state::AckTiming;
+use super::clustered::ShardClusterState;
 use super::sys::NODES_TOPIC;
 use crate::ack::Ack;
 use crate::connections::PauseReason;
 use crate::contracts::MessageRefusal;
 use crate::index::{ConnectionIndex, SessionIndex};
+use crate::mode::{Clustered, Mode};
 use crate::mutant::{Mutant, is};
 use crate::publish_packets::OutgoingPublish;
+use crate::publish_range::PublishRange;
 use crate::route::{MessageSource, RouteError};
 use crate::shard::Shard;
 use crate::state::ShardState;
 use crate::transcoding;
 
-impl<J: Journal> Shard<J> {
+impl Shard<Clustered> {
     /// Publishes to the clients of all nodes.
     ///
     /// # Errors
@@ -62,7 +64,7 @@ impl<J: Journal> Shard<J> {
             Ok(retain) => retain,
             Err(why) => return self.refuse_message(why, outgoing, publisher),
         };
-        let answering = match self.state.ack_level(index, &message) {
+        let answering = match Clustered::ack_level(&self.state, index, &message) {
             _ if message.qos == QoS::AtMostOnce => AckTiming::Never,
             AckLevel::Memory if self.may_send_again(index) => AckTiming::InOrder,
             AckLevel::Memory => AckTiming::Immediate,
@@ -70,8 +72,7 @@ impl<J: Journal> Shard<J> {
         };
         let bytes = stored(outgoing);
         let packet_id = packet_id.filter(|_| message.qos == QoS::ExactlyOnce);
-        let room = self.state.cluster.as_mut();
-        if !room.is_some_and(|room| room.publish(session, message.topic, answering, packet_id, retain, bytes)) {
+        if !self.state.mode.cluster.publish(session, message.topic, answering, packet_id, retain, bytes) {
             let why = "the session is another broker's of the cluster";
             return Err(MessageRefusal::new(ReasonCode::ImplementationSpecificError, why));
         }
@@ -95,7 +96,7 @@ impl<J: Journal> Shard<J> {
     pub(crate) fn publish_from_operator_in_cluster(
         &mut self,
         outgoing: &mut OutgoingPublish<'_>,
-    ) -> Result<Option<OperatorPublishRange>, Box<MessageRefusal>> {
+    ) -> Result<Option<PublishRange>, Box<MessageRefusal>> {
         if outgoing.message.qos == QoS::AtMostOnce && !outgoing.message.retain {
             self.publish(outgoing, MessageSource::Broker)?;
             self.broadcast(outgoing);
@@ -113,7 +114,7 @@ impl<J: Journal> Shard<J> {
             Err(why) => return self.refuse_message(why, outgoing, MessageSource::Broker).map(|_| None),
         };
         let bytes = stored(outgoing);
-        Ok(self.state.cluster.as_mut().map(|room| room.publish_as_operator(message.topic, retain, bytes)))
+        Ok(Some(self.state.mode.cluster.publish_as_operator(message.topic, retain, bytes)))
     }
 
     fn check_for_log(&mut self, outgoing: &mut OutgoingPublish<'_>) -> Result<(), RouteError> {
@@ -131,11 +132,25 @@ impl<J: Journal> Shard<J> {
 
     /// A message of QoS 0 has been routed on this node, and goes to the others.
     pub(crate) fn broadcast(&mut self, outgoing: &OutgoingPublish<'_>) {
-        if let Some(room) = &mut self.state.cluster
-            && !room.broadcast(&outgoing.message)
-        {
+        if !self.state.mode.cluster.broadcast(&outgoing.message) {
             self.state.counters().dropped_cluster_full.add(1);
         }
+    }
+
+    /// Whether a message waits for its turn in the log, which brings it to all shards.
+    #[cold]
+    pub(super) fn must_wait_for_log(&mut self, index: ConnectionIndex, publish: &Publish<'_>) -> bool {
+        if publish.qos() != QoS::AtMostOnce
+            && let Some(shard) = self.state.outboxes.first_full()
+        {
+            self.pause_for_shard(index, shard);
+            return true;
+        }
+        let waits = self.state.mode.cluster.is_full() && (publish.qos() != QoS::AtMostOnce || publish.retain);
+        if waits {
+            self.wait_for_cluster(index);
+        }
+        waits
     }
 
     /// Reading goes on when the log has taken more.
@@ -144,10 +159,8 @@ impl<J: Journal> Shard<J> {
     pub(crate) fn wait_for_cluster(&mut self, index: ConnectionIndex) {
         self.state.counters().clients_ahead_of_cluster.add(1);
         let id = self.state.id(index);
-        if self.state.connections[index].pause_reading(PauseReason::Cluster)
-            && let Some(room) = &mut self.state.cluster
-        {
-            room.wait_for_room(id);
+        if self.state.connections[index].pause_reading(PauseReason::RemoteLog) {
+            self.state.mode.cluster.wait_for_room(id);
         }
     }
 }
@@ -158,55 +171,26 @@ fn stored(outgoing: &OutgoingPublish<'_>) -> Vec<u8> {
     bytes
 }
 
-impl<J: Journal> ShardState<J> {
+impl ShardState<Clustered> {
     /// What the answer to a message waits for, where `level` is asked for. The log may refuse what is large, as more than its servers take in
     /// one piece: that is not acknowledged before it is known.
     pub(crate) fn ack_level_in_cluster(&self, level: AckLevel, message: &MessageRef<'_>) -> AckLevel {
-        let most_bytes = self.cluster.as_ref().map_or(0, |room| room.settings().answered_at_once_max_bytes);
+        let most_bytes = self.mode.cluster.settings().answered_at_once_max_bytes;
         if level == AckLevel::Memory && message.stored_bytes() > most_bytes { AckLevel::Quorum } else { level }
     }
 
     /// How much of what the client of a connection has asked for has not come true.
     pub(crate) fn awaits_in_cluster(&self, index: ConnectionIndex) -> usize {
-        let served = self.connections[index].session().and_then(|session| self.cluster.as_ref()?.served(session));
+        let served = self.connections[index].session().and_then(|session| self.mode.cluster.served(session));
         served.map_or(0, |served| served.awaits())
-    }
-
-    /// Whether as many messages as may are on their way to the log.
-    #[inline]
-    pub(crate) fn is_ahead_of_cluster(&self) -> bool {
-        self.cluster.as_ref().is_some_and(|room| room.is_full())
-    }
-
-    /// Whether a message of an operator may be published now: one for the log of a cluster needs a node that has a lease, and room.
-    pub(crate) fn can_publish_from_operator(&self, message: &MessageRef<'_>) -> bool {
-        let goes_by_log = message.qos != QoS::AtMostOnce || message.retain;
-        self.cluster.as_ref().is_none_or(|room| !goes_by_log || room.is_serving() && !room.is_full())
-    }
-
-    /// A filter has its first subscription on this shard.
-    #[inline]
-    pub(crate) fn add_interest(&mut self, filter: &str) {
-        if self.is_in_cluster() {
-            self.ask_for(filter, ShardClusterState::add_interest);
-        }
-    }
-
-    /// A filter has no subscription on this shard any more.
-    #[inline]
-    pub(crate) fn remove_interest(&mut self, filter: &str) {
-        if self.is_in_cluster() {
-            self.ask_for(filter, ShardClusterState::remove_interest);
-        }
     }
 
     #[cold]
     #[inline(never)]
-    fn ask_for(&mut self, filter: &str, what: impl FnOnce(&mut ShardClusterState, &str)) {
+    pub(super) fn ask_for(&mut self, filter: &str, what: impl FnOnce(&mut ShardClusterState, &str)) {
         // What groups and the broker itself listen to is listened to whoever else does.
-        let is_own = |room: &ShardClusterState| filter == NODES_TOPIC || room.homes.listen_to(filter);
-        if let Some(room) = self.cluster.as_mut().filter(|room| !is_own(room)) {
-            what(room, filter);
+        if filter != NODES_TOPIC && !self.mode.cluster.homes.listen_to(filter) {
+            what(&mut self.mode.cluster, filter);
         }
     }
 
@@ -216,8 +200,8 @@ impl<J: Journal> ShardState<J> {
     pub(crate) fn await_interest_sync(&mut self, session: SessionIndex, filter: &str) {
         // What is below $SYS is of each node.
         let is_own = filter.starts_with("$SYS/") || is(Mutant::AcknowledgesBeforeSpread);
-        if let Some(room) = self.cluster.as_mut().filter(|_| !is_own) {
-            room.await_interest_sync(session, filter);
+        if !is_own {
+            self.mode.cluster.await_interest_sync(session, filter);
         }
     }
 
@@ -236,9 +220,9 @@ impl<J: Journal> ShardState<J> {
     }
 
     pub(super) fn resume_ahead_of_cluster(&mut self) {
-        let Some(room) = &mut self.cluster else { return };
-        for id in room.take_unblocked() {
-            self.resume_reading(id, PauseReason::Cluster);
+        let cluster = &mut self.mode.cluster;
+        for id in cluster.take_unblocked() {
+            self.resume_reading(id, PauseReason::RemoteLog);
         }
     }
 }

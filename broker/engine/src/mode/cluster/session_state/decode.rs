@@ -14,7 +14,7 @@ use super::{
     AWAITED, FROM_LOG, MessageSource, NEXT_PACKET_ID, NO_LOCAL, Pending, QUEUED, RETAIN, RETAIN_AS_PUBLISHED,
     RETAIN_HANDLING_SHIFT, STARTED, SUBSCRIBED, SessionState, StatePart, VERSION,
 };
-use crate::cluster::cluster_state::LogPlace;
+use crate::mode::cluster::cluster_state::LogPlace;
 
 impl SessionState {
     /// The state of these bytes; `None` where they are none of this version.

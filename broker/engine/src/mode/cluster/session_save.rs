@@ -2,12 +2,13 @@
 
 use tautwire_cluster::names::ClientKey;
 use tautwire_protocol::QoS;
-use tautwire_session::{AckLevel, Change, Journal, LogPosition, Outbound};
+use tautwire_session::{AckLevel, Change, LogPosition, Outbound};
 
 use super::port::ClusterRequest;
 use crate::ack::{Ack, DelayedAck};
 use crate::connections::PauseReason;
 use crate::index::{ConnectionIndex, SessionIndex};
+use crate::mode::Clustered;
 use crate::mutant::{Mutant, is};
 use crate::shard::Shard;
 use crate::state::ShardState;
@@ -15,7 +16,7 @@ use crate::state::ShardState;
 /// With fewer messages that wait for its client, a session that had no room for a message reads on.
 pub(super) const QUEUE_LOW: usize = 16;
 
-impl<J: Journal> ShardState<J> {
+impl ShardState<Clustered> {
     /// Applies a change, and does what has to be done for the cluster before and after. There is no journal.
     #[cold]
     #[inline(never)]
@@ -33,49 +34,49 @@ impl<J: Journal> ShardState<J> {
 
     /// A session is about to change.
     fn record_change(&mut self, session: SessionIndex, change: &Change) {
-        let Some(room) = &mut self.cluster else { return };
+        let cluster = &mut self.mode.cluster;
         match change {
             Change::ExpiryInterval(seconds) => {
                 if *seconds != self.sessions[session].expiry_interval_s() {
-                    room.keep(session, *seconds > 0);
-                    room.record_disconnect_settings(session);
-                    room.await_save(session);
+                    cluster.keep(session, *seconds > 0);
+                    cluster.record_disconnect_settings(session);
+                    cluster.await_save(session);
                 }
             }
             // CONNACK waits for it [MQTT-3.1.2-7].
             Change::Will(will) => {
-                room.record_disconnect_settings(session);
+                cluster.record_disconnect_settings(session);
                 if will.is_some() && !is(Mutant::ConnectsBeforeWillIsSaved) {
-                    room.await_save(session);
+                    cluster.await_save(session);
                 } else {
-                    room.request_save(session);
+                    cluster.request_save(session);
                 }
             }
             // What is promised by SUBACK and UNSUBACK.
             Change::Subscribed(..) | Change::Unsubscribed(_) => {
-                if room.is_persisted(session) {
-                    room.await_save(session);
+                if cluster.is_persisted(session) {
+                    cluster.await_save(session);
                 }
             }
             // Its identifier will stand for no other message until the client has released it, nor will it be sent anew then.
             Change::Started(delivery) => {
-                if delivery.qos == QoS::ExactlyOnce && room.is_persisted(session) {
-                    room.await_save(session);
+                if delivery.qos == QoS::ExactlyOnce && cluster.is_persisted(session) {
+                    cluster.await_save(session);
                 }
             }
             Change::StartedQueued => {
                 let front = self.sessions[session].outbound().and_then(Outbound::front);
-                if front.is_some_and(|front| front.qos == QoS::ExactlyOnce) && room.is_persisted(session) {
-                    room.await_save(session);
+                if front.is_some_and(|front| front.qos == QoS::ExactlyOnce) && cluster.is_persisted(session) {
+                    cluster.await_save(session);
                 }
             }
             Change::Received(_) => {
-                if room.is_persisted(session) {
-                    room.await_save(session);
+                if cluster.is_persisted(session) {
+                    cluster.await_save(session);
                 }
             }
-            Change::Completed(_) => room.record_acknowledged(session, self.clock.now_ms()),
-            Change::Released(packet_id) => room.release(session, *packet_id),
+            Change::Completed(_) => cluster.record_acknowledged(session, self.clock.now_ms()),
+            Change::Released(packet_id) => cluster.release(session, *packet_id),
             Change::Queued(_)
             | Change::Unqueued
             | Change::Taken(_)
@@ -87,16 +88,9 @@ impl<J: Journal> ShardState<J> {
     /// A session has changed.
     fn record_change_applied(&mut self, session: SessionIndex) {
         let queued = self.sessions[session].outbound().map_or(0, Outbound::queued);
-        if queued < QUEUE_LOW
-            && let Some(room) = &mut self.cluster
-        {
-            room.unblock(session);
+        if queued < QUEUE_LOW {
+            self.mode.cluster.unblock(session);
         }
-    }
-
-    /// Whether what the client of a session is told has to be in its record before.
-    pub(crate) fn is_persisted_by_cluster(&self, session: SessionIndex) -> bool {
-        self.cluster.as_ref().is_some_and(|room| room.is_persisted(session))
     }
 
     /// Sends `ack` once all that has been asked for the session has come true, and not before acknowledgements held earlier. At `Memory`
@@ -105,7 +99,7 @@ impl<J: Journal> ShardState<J> {
     #[inline(never)]
     pub(crate) fn acknowledge_in_cluster(&mut self, level: AckLevel, index: ConnectionIndex, mut ack: Ack) {
         let session = self.connections[index].session();
-        let served = session.and_then(|session| self.cluster.as_ref()?.served(session));
+        let served = session.and_then(|session| self.mode.cluster.served(session));
         // Nothing is promised for a session that is another node's.
         let Some(served) = served else { return };
         let (client, reached) = (served.client(), served.reached());
@@ -133,18 +127,18 @@ impl<J: Journal> ShardState<J> {
 
     /// SUBACK says which filters the cluster has refused.
     fn amend(&mut self, client: ClientKey, ack: &mut Ack) {
-        if let (Ack::Subscribed(packet_id, reasons), Some(room)) = (ack, &mut self.cluster) {
-            room.joining.amend(client, *packet_id, reasons);
+        if let Ack::Subscribed(packet_id, reasons) = ack {
+            self.mode.cluster.joining.amend(client, *packet_id, reasons);
         }
     }
 
     /// Something that a session has waited for has come true.
     pub(super) fn go_on_with(&mut self, session: Option<SessionIndex>) {
         let Some(session) = session else { return };
-        let Some(room) = &self.cluster else { return };
-        let Some(served) = room.served(session) else { return };
+        let cluster = &self.mode.cluster;
+        let Some(served) = cluster.served(session) else { return };
         let (client, reached, is_all) = (served.client(), served.reached(), served.reached() == served.promise());
-        if let Some(id) = room.claimed_by(session) {
+        if let Some(id) = cluster.claimed_by(session) {
             if is_all {
                 self.resume_reading(id, PauseReason::SessionClaim);
             }
@@ -163,15 +157,13 @@ impl<J: Journal> ShardState<J> {
     }
 }
 
-impl<J: Journal> Shard<J> {
+impl Shard<Clustered> {
     /// Sends the states of sessions that are to be saved.
     pub(super) fn save_sessions(&mut self) {
-        while let Some((session, client, number)) = self.state.cluster.as_mut().and_then(|room| room.next_save()) {
+        while let Some((session, client, number)) = self.state.mode.cluster.next_save() {
             self.state.send_disconnect_settings(session, false);
             let state = self.state.state_of(session, None);
-            if let Some(room) = &mut self.state.cluster {
-                room.ask(ClusterRequest::Save { client, number, state });
-            }
+            self.state.mode.cluster.ask(ClusterRequest::Save { client, number, state });
         }
     }
 }

@@ -6,33 +6,24 @@ use tautwire_cluster::delivery::{DeliverySource, Span};
 use tautwire_cluster::names::{ClientKey, Partition};
 use tautwire_message::{MessageId, MessageRef};
 use tautwire_protocol::QoS;
-use tautwire_session::{Journal, PendingMessage};
+use tautwire_session::PendingMessage;
 
 use super::cluster_state::{LogPlace, RoutingSpan, messages_of};
-use super::session_fetch::read;
+use super::fetched_session::read;
 use super::sys::NODES_TOPIC;
 use crate::fan_out::FanOutBudget;
 use crate::index::{ConnectionIndex, SessionIndex};
+use crate::mode::{Acceptance, Clustered};
 use crate::mutant::{Mutant, is};
 use crate::publish_packets::OutgoingPublish;
 use crate::route::MessageSource;
 use crate::shard::Shard;
 use crate::state::ShardState;
 
-/// Whether a session takes a message.
-pub(crate) enum LogAcceptance {
-    /// Whatever its queue is like.
-    Yes,
-    /// It has had it, or gets it later.
-    No,
-    /// As a session of a single broker would: the message is not in the log.
-    IfQueueHasRoom,
-}
-
-impl<J: Journal> Shard<J> {
+impl Shard<Clustered> {
     /// Whether what has arrived is routed now.
     pub(super) fn can_route_arrivals(&self) -> bool {
-        self.accepts_batches() && self.state.cluster.as_ref().is_some_and(|room| !room.is_suspended())
+        self.accepts_batches() && !self.state.mode.cluster.is_suspended()
     }
 
     /// Routes what has come of the log, but nothing while the receivers of something earlier stand in line.
@@ -41,8 +32,7 @@ impl<J: Journal> Shard<J> {
     pub(crate) fn route_arrivals(&mut self) {
         while self.can_route_arrivals()
             && self.state.work_budget.can_transcode()
-            && let Some(RoutingSpan { walk, span, next }) =
-                self.state.cluster.as_ref().and_then(|room| room.log.passage())
+            && let Some(RoutingSpan { walk, span, next }) = self.state.mode.cluster.log.passage()
         {
             let mut budget = FanOutBudget::begin(&self.state);
             let mut is_over = true;
@@ -55,9 +45,7 @@ impl<J: Journal> Shard<J> {
                         DeliverySource::Read => self.route_again(at, parts, publisher),
                     }
                 }
-                if let Some(room) = &mut self.state.cluster {
-                    room.log.record_routed(at);
-                }
+                self.state.mode.cluster.log.record_routed(at);
                 if budget.is_spent_after(&self.state, message.stored.len()) || !self.state.work_budget.can_transcode() {
                     is_over = false;
                     break;
@@ -75,14 +63,14 @@ impl<J: Journal> Shard<J> {
 
     /// A part of the log has been read.
     pub(super) fn receive_read(&mut self, number: u64, span: &Arc<Span>) {
-        let Some(room) = &mut self.state.cluster else { return };
-        if let Some(id) = room.end_read(number, span) {
+        let cluster = &mut self.state.mode.cluster;
+        if let Some(id) = cluster.end_read(number, span) {
             self.receive_fetched(id, span);
         }
     }
 
     fn finish_span(&mut self, partition: Partition) {
-        let lost = self.state.cluster.as_mut().map_or(0, |room| room.finish_span());
+        let lost = self.state.mode.cluster.finish_span();
         if lost > 0 {
             self.state.counters().dropped_aged_out.add(lost);
             log::warn!("{lost} groups of partition {partition} are not in the log any more");
@@ -90,7 +78,7 @@ impl<J: Journal> Shard<J> {
     }
 
     pub(super) fn publisher_of(&self, client: ClientKey) -> MessageSource {
-        MessageSource::Log(self.state.cluster.as_ref().and_then(|room| room.session_of(client)))
+        MessageSource::Log(self.state.mode.cluster.session_of(client))
     }
 
     fn route_from_log(&mut self, message: MessageRef<'_>, publisher: MessageSource) {
@@ -106,11 +94,11 @@ impl<J: Journal> Shard<J> {
     fn route_again(&mut self, at: LogPlace, message: MessageRef<'_>, publisher: MessageSource) {
         let Some(mut outgoing) = self.outgoing(message) else { return };
         let topic = outgoing.message.topic;
-        let Some(room) = &self.state.cluster else { return };
+        let cluster = &self.state.mode.cluster;
         // One of QoS 0, which is in the log since it is retained, was for those who were there.
         let is_persisted = outgoing.message.qos != QoS::AtMostOnce;
-        let matches = self.table.find_acknowledged(topic, |session| is_persisted && room.wants(session, at));
-        let has_groups = !room.homes.is_empty();
+        let matches = self.table.find_acknowledged(topic, |session| is_persisted && cluster.wants(session, at));
+        let has_groups = !cluster.homes.is_empty();
         let contract = self.state.config.contracts().find(topic).cloned();
         self.state.deliver_to_all(&matches, contract.as_deref(), &mut outgoing, publisher, 0);
         if has_groups {
@@ -153,44 +141,44 @@ pub(crate) fn is_from_log(message: &MessageRef<'_>) -> bool {
     LogPlace::of(message.id).is_some()
 }
 
-impl<J: Journal> ShardState<J> {
+impl ShardState<Clustered> {
     /// Whether a session takes a message. One that has no room for a message of the log reads it later.
     #[cold]
     #[inline(never)]
-    pub(crate) fn accepts_from_log(&mut self, session: SessionIndex, delivery: &PendingMessage) -> LogAcceptance {
-        let Some(at) = LogPlace::of(delivery.message.id()) else { return LogAcceptance::IfQueueHasRoom };
-        let Some(room) = &self.cluster else { return LogAcceptance::IfQueueHasRoom };
+    pub(crate) fn accepts_from_log(&mut self, session: SessionIndex, delivery: &PendingMessage) -> Acceptance {
+        let Some(at) = LogPlace::of(delivery.message.id()) else { return Acceptance::IfQueueHasRoom };
+        let cluster = &self.mode.cluster;
         // The home of its group has seen to it that there is room.
         if delivery.share.is_some() {
-            return LogAcceptance::Yes;
+            return Acceptance::Yes;
         }
-        if room.was_already_given(session) {
-            return LogAcceptance::Yes;
+        if cluster.was_already_given(session) {
+            return Acceptance::Yes;
         }
-        if !room.wants(session, at) && !is(Mutant::TakesWhatItHas) {
-            return LogAcceptance::No;
+        if !cluster.wants(session, at) && !is(Mutant::TakesWhatItHas) {
+            return Acceptance::No;
         }
         let is_taken = self.has_room_from_log(session, delivery);
-        let Some(room) = &mut self.cluster else { return LogAcceptance::IfQueueHasRoom };
+        let cluster = &mut self.mode.cluster;
         if is_taken {
-            room.count_deliveries(session, at);
-            LogAcceptance::Yes
+            cluster.count_deliveries(session, at);
+            Acceptance::Yes
         } else {
             if !is(Mutant::DropsWhatIsHeld) {
-                room.block(session, at);
+                cluster.block(session, at);
             }
             self.counters().messages_left_in_log.add(1);
-            LogAcceptance::No
+            Acceptance::No
         }
     }
 
     /// Whether the session of a connection was further than this message on the node that served it before.
     #[cold]
     #[inline(never)]
-    pub(crate) fn was_already_sent(&self, index: ConnectionIndex, message: MessageId) -> bool {
-        let Some(room) = &self.cluster else { return false };
+    pub(crate) fn was_sent_elsewhere(&self, index: ConnectionIndex, message: MessageId) -> bool {
+        let cluster = &self.mode.cluster;
         let Some(session) = self.connections[index].session() else { return false };
-        LogPlace::of(message).is_some_and(|at| room.is_ahead_of(session, at))
+        LogPlace::of(message).is_some_and(|at| cluster.is_ahead_of(session, at))
     }
 
     /// Whoever holds nothing takes a message in any case: nothing else would make room.

@@ -4,32 +4,33 @@
 use tautwire_cluster::DisconnectSettings;
 use tautwire_cluster::record::{Retain, Will};
 use tautwire_message::MessageRef;
-use tautwire_session::{Change, Journal, StoredWill};
+use tautwire_session::{Change, StoredWill};
 
 use super::port::ClusterRequest;
 use crate::index::SessionIndex;
+use crate::mode::Clustered;
 use crate::mutant::{Mutant, is};
 use crate::state::ShardState;
 
-impl<J: Journal> ShardState<J> {
+impl ShardState<Clustered> {
     /// Tells the cluster what holds now for a session, if that is news. It is safe with the state that is saved next, or left.
     pub(super) fn send_disconnect_settings(&mut self, session: SessionIndex, is_leaving: bool) {
         let now_ms = self.clock.now_ms();
         let state = &self.sessions[session];
         // A will that expires does so by when it is published, which nobody knows before the connection ends.
         let expires = is_leaving && state.will().is_some_and(|will| will.message_expiry_s.is_some());
-        let Some(room) = &mut self.cluster else { return };
-        if !(room.take_disconnect_settings_changed(session) || expires)
+        let cluster = &mut self.mode.cluster;
+        if !(cluster.take_disconnect_settings_changed(session) || expires)
             || is(Mutant::ForgetsTerms)
             || is_leaving && is(Mutant::ForgetsGoodbye)
         {
             return;
         }
-        let Some(client) = room.served(session).map(|served| served.client()) else { return };
+        let Some(client) = cluster.served(session).map(|served| served.client()) else { return };
         let expiry_s = state.expiry_interval_s();
         let disconnected_at_ms = is_leaving.then_some(now_ms);
         let will = state.will().map(|will| will_for_record(will, expiry_s, disconnected_at_ms));
-        room.ask(ClusterRequest::SetDisconnectSettings { client, terms: DisconnectSettings { expiry_s, will } });
+        cluster.ask(ClusterRequest::SetDisconnectSettings { client, terms: DisconnectSettings { expiry_s, will } });
     }
 
     /// The cluster publishes the will of a session, or its client has taken it back. This shard has nothing to do with it any more.

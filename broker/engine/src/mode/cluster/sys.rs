@@ -5,10 +5,10 @@ use std::fmt::Write as _;
 use tautwire_message::{MessageId, MessageRef};
 use tautwire_protocol::QoS;
 use tautwire_router::ShardIndex;
-use tautwire_session::Journal;
 
 use super::cluster_state::Values;
 use crate::counters::Totals;
+use crate::mode::Clustered;
 use crate::shard::Shard;
 use crate::sys::{CounterTopic, SUMMED};
 use crate::text::beginning;
@@ -25,25 +25,26 @@ struct NodeReport<'m> {
     values: Values,
 }
 
-impl<J: Journal> Shard<J> {
+impl Shard<Clustered> {
     /// Tells the other nodes the values of this one, and publishes those of all.
     #[cold]
     #[inline(never)]
     pub(crate) fn publish_cluster_sys(&mut self, totals: &Totals, interval_ms: u64) {
         let now_ms = self.state.clock.now_ms();
-        let Some(room) = &mut self.state.cluster else { return };
-        if !std::mem::replace(&mut room.nodes.is_listening, true) {
-            room.add_interest(NODES_TOPIC);
+        let cluster = &mut self.state.mode.cluster;
+        if !std::mem::replace(&mut cluster.nodes.is_listening, true) {
+            cluster.add_interest(NODES_TOPIC);
         }
-        let name = as_level(&room.settings().node_name);
+        let name = as_level(&cluster.settings().node_name);
         let own: Values = SUMMED.iter().map(|CounterTopic { counter, .. }| counter(totals)).collect();
         let told = NodeReport { interval_s: interval_ms.div_ceil(1000), name: &name, values: own };
         // One that finds no room is followed by the next.
-        let _ = room.broadcast(&message_of(&told.payload()));
-        let silent = room.nodes.remove_silent(now_ms);
+        let _ = cluster.broadcast(&message_of(&told.payload()));
+        let silent = cluster.nodes.remove_silent(now_ms);
         let mut all = vec![(name.clone(), told.values)];
         all.extend(
-            room.nodes
+            cluster
+                .nodes
                 .iter()
                 .filter(|(other, _)| *other != name)
                 .map(|(name, values)| (name.to_owned(), values.into())),
@@ -70,10 +71,10 @@ impl<J: Journal> Shard<J> {
             return;
         }
         let now_ms = self.state.clock.now_ms();
-        let Some(room) = &mut self.state.cluster else { return };
+        let cluster = &mut self.state.mode.cluster;
         match NodeReport::read(payload) {
             Some(NodeReport { interval_s, name, values }) => {
-                room.nodes.record_report(name, values, interval_s.saturating_mul(1000), now_ms)
+                cluster.nodes.record_report(name, values, interval_s.saturating_mul(1000), now_ms)
             }
             None => log::warn!("another broker of the cluster tells of itself in a way that this one cannot read"),
         }

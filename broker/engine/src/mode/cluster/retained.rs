@@ -2,15 +2,15 @@
 //! until that has all that was acknowledged before.
 
 use tautwire_cluster::record::Retain;
-use tautwire_message::{Message, MessageRef};
+use tautwire_message::{Message, MessageId, MessageRef};
 use tautwire_protocol::{RetainHandling, Subscribe};
-use tautwire_session::Journal;
 
 use super::cluster_state::{LogPlace, Places};
 use super::mirror::{CLEARED, RetainedVisibility, SharedRetainedStore, UnreadableMessage};
 use super::port::{ClusterRequest, RetainInfo, RetainedChange};
-use crate::connections::PauseReason;
+use crate::connections::{LiveStart, PauseReason};
 use crate::index::{ConnectionId, ConnectionIndex, SessionIndex};
+use crate::mode::Clustered;
 use crate::mutant::{Mutant, is};
 use crate::publish_packets::OutgoingPublish;
 use crate::route::{MessageSource, RouteError};
@@ -21,19 +21,20 @@ use crate::state::ShardState;
 /// message does.
 const LOG_LAG_MAX_MS: u64 = 1_000;
 
-impl<J: Journal> Shard<J> {
+impl Shard<Clustered> {
     /// What topics retain has changed.
     pub(super) fn apply_retained(&mut self, changes: &[RetainedChange]) {
-        let Some(room) = &self.state.cluster else { return };
+        let cluster = &self.state.mode.cluster;
         let at = |change: &RetainedChange| LogPlace {
-            partition: room.partition(&change.record.topic),
+            partition: cluster.partition(&change.record.topic),
             place: change.record.place,
         };
-        let place = |change: &RetainedChange| (at(change), room.is_from_before(at(change)));
-        let taken = self.state.context.mirror().apply_changes(room.lives(), changes, place, &self.state.common_store());
+        let place = |change: &RetainedChange| (at(change), cluster.is_from_before(at(change)));
+        let taken = self.state.mode.mirror.apply_changes(cluster.lives(), changes, place, &self.state.common_store());
         for (index, outcome) in taken {
-            let Some((change, room)) = changes.get(index).zip(self.state.cluster.as_ref()) else { return };
-            let at = LogPlace { partition: room.partition(&change.record.topic), place: change.record.place };
+            let Some(change) = changes.get(index) else { return };
+            let cluster = &self.state.mode.cluster;
+            let at = LogPlace { partition: cluster.partition(&change.record.topic), place: change.record.place };
             match outcome {
                 Ok(generation) => self.route_late(change, at, generation),
                 Err(UnreadableMessage) => log::error!(
@@ -42,7 +43,7 @@ impl<J: Journal> Shard<J> {
                 ),
             }
         }
-        let forgotten = self.state.context.mirror().take_evicted();
+        let forgotten = self.state.mode.mirror.take_evicted();
         self.state.counters().retained_clears_forgotten.add(forgotten);
         self.state.resume_replays();
     }
@@ -57,8 +58,8 @@ impl<J: Journal> Shard<J> {
         if message.is_expired(self.state.clock.now_ms()) || is(Mutant::ForgetsLate) {
             return;
         }
-        let Some(room) = &self.state.cluster else { return };
-        let is_past = |session| at.place < room.next_place(session, at.partition);
+        let cluster = &self.state.mode.cluster;
+        let is_past = |session| at.place < cluster.next_place(session, at.partition);
         let matches = self.table.find_local(message.topic, generation, is_past);
         let contract = self.state.config.contracts().find(message.topic).cloned();
         let mut outgoing = OutgoingPublish { is_checked: true, is_admitted: true, ..OutgoingPublish::new(message) };
@@ -71,8 +72,8 @@ impl<J: Journal> Shard<J> {
     #[inline(never)]
     pub(crate) fn needs_retained_sync(&mut self, index: ConnectionIndex, subscribe: &Subscribe<'_>) -> bool {
         let id = self.state.id(index);
-        let Some(room) = &mut self.state.cluster else { return false };
-        if room.retained_searches.take_ready(id) || is(Mutant::SearchesWithoutLooking) {
+        let cluster = &mut self.state.mode.cluster;
+        if cluster.retained_searches.take_ready(id) || is(Mutant::SearchesWithoutLooking) {
             return false;
         }
         // Retained messages are not sent for shared subscriptions [MQTT 5.0 section 4.8.2], and what is below $SYS is of each node.
@@ -85,10 +86,10 @@ impl<J: Journal> Shard<J> {
         if !is_owed_some || !self.state.config.settings().retain_available {
             return false;
         }
-        if !room.retained_searches.has(id) {
-            let ticket = room.next_number();
-            room.retained_searches.begin(id, ticket);
-            room.ask(ClusterRequest::RetainedSync { ticket });
+        if !cluster.retained_searches.has(id) {
+            let ticket = cluster.next_number();
+            cluster.retained_searches.begin(id, ticket);
+            cluster.ask(ClusterRequest::RetainedSync { ticket });
         }
         self.state.connections[index].pause_reading(PauseReason::RetainedSync);
         true
@@ -97,30 +98,26 @@ impl<J: Journal> Shard<J> {
     /// The store has all that was retained when this was asked.
     pub(super) fn finish_retained_sync(&mut self, ticket: u64) {
         let until_ms = self.state.clock.now_ms() + LOG_LAG_MAX_MS;
-        let reached = self.state.context.mirror().reached();
-        if let Some(room) = &mut self.state.cluster {
-            room.retained_searches.found(ticket, reached, until_ms);
-        }
+        let reached = self.state.mode.mirror.reached();
+        self.state.mode.cluster.retained_searches.found(ticket, reached, until_ms);
         self.state.resume_retained_searches();
     }
 
     /// A connection is gone.
     pub(super) fn remove_retained_search(&mut self, id: ConnectionId) {
-        if let Some(room) = &mut self.state.cluster {
-            room.retained_searches.forget(id);
-        }
+        self.state.mode.cluster.retained_searches.forget(id);
     }
 }
 
-impl<J: Journal> ShardState<J> {
+impl ShardState<Clustered> {
     /// Hears those again for whom the log has brought enough.
     pub(super) fn resume_retained_searches(&mut self) {
-        let Some(room) = &mut self.cluster else { return };
-        if room.retained_searches.is_empty() {
+        let cluster = &mut self.mode.cluster;
+        if cluster.retained_searches.is_empty() {
             return;
         }
-        let positions = room.positions();
-        for (id, is_late) in room.retained_searches.release(&positions, self.clock.now_ms()) {
+        let positions = cluster.positions();
+        for (id, is_late) in cluster.retained_searches.release(&positions, self.clock.now_ms()) {
             self.counters().subscriptions_ahead_of_log.add(u64::from(is_late));
             self.resume_reading(id, PauseReason::RetainedSync);
         }
@@ -133,7 +130,7 @@ impl<J: Journal> ShardState<J> {
         }
         let retain = self.retain_for(message);
         self.admits_into_cluster(message).inspect_err(|_| self.counters().retained_refused.add(1))?;
-        Ok(Some(RetainInfo { retain, known: self.context.mirror().known(message.topic) }))
+        Ok(Some(RetainInfo { retain, known: self.mode.mirror.known(message.topic) }))
     }
 
     /// Whether the store of the cluster retains a message.
@@ -158,7 +155,7 @@ impl<J: Journal> ShardState<J> {
     /// The log has brought a message with RETAIN. Who subscribes from now on gets it from the store.
     pub(super) fn apply_retained_from_log(&self, message: &MessageRef<'_>) {
         if let Some(at) = LogPlace::of(message.id).filter(|_| !is(Mutant::RetainsByStreamAlone)) {
-            let is_remembered = self.context.mirror().take_from_log(at, message, &self.common_store());
+            let is_remembered = self.mode.mirror.take_from_log(at, message, &self.common_store());
             self.counters().retained_unconfirmed.add(u64::from(!is_remembered));
         }
     }
@@ -170,21 +167,18 @@ impl<J: Journal> ShardState<J> {
             // Each node retains it by itself.
             return false;
         }
-        let standing = self.context.mirror().retained_visibility(message.topic(), &self.common_store());
+        let standing = self.mode.mirror.retained_visibility(message.topic(), &self.common_store());
         self.counters().retained_unconfirmed.add(u64::from(standing == RetainedVisibility::Overdue));
         let (id, now_ms) = (self.id(index), self.clock.now_ms());
-        if standing == RetainedVisibility::AwaitingPubComp
-            && let Some(room) = &mut self.cluster
-        {
-            room.stalled.add(id, now_ms);
+        if standing == RetainedVisibility::AwaitingPubComp {
+            self.mode.cluster.stalled.add(id, now_ms);
         }
         standing == RetainedVisibility::AwaitingPubComp
     }
 
     /// Goes on with searches that have waited for what the stream brings.
     pub(super) fn resume_replays(&mut self) {
-        let stalled = self.cluster.as_mut().map(|room| room.stalled.take()).unwrap_or_default();
-        for id in stalled {
+        for id in self.mode.cluster.stalled.take() {
             if let Some(session) = self.connections.get(id).and_then(|connection| connection.session()) {
                 self.send_pending(session);
             }
@@ -199,29 +193,27 @@ impl<J: Journal> ShardState<J> {
         }
     }
 
-    /// From where on the log brings a new subscription of a session its messages, where there is a log.
-    #[inline]
-    pub(crate) fn places_of(&self, session: SessionIndex) -> Option<Box<Places>> {
-        if self.is_in_cluster() { self.next_places(session) } else { None }
-    }
-
+    /// From where on the log brings a new subscription of a session its messages.
     #[cold]
-    fn next_places(&self, session: SessionIndex) -> Option<Box<Places>> {
-        let room = self.cluster.as_ref()?;
-        room.served(session)?;
-        let mut places = Box::new(room.positions());
+    pub(super) fn next_places(&self, session: SessionIndex) -> Option<Box<dyn LiveStart>> {
+        let cluster = &self.mode.cluster;
+        cluster.served(session)?;
+        let mut places = cluster.positions();
         for (partition, place) in tautwire_cluster::names::Partition::all().zip(places.iter_mut()) {
-            *place = room.next_place(session, partition);
+            *place = cluster.next_place(session, partition);
         }
-        Some(places)
+        Some(Box::new(PlacesLive(places)))
     }
 }
 
-/// Whether the log brings what a topic retains to a subscription that gets messages from these places on.
-#[cold]
-pub(crate) fn comes_by_log(places: &Places, message: &Message) -> bool {
-    if is(Mutant::ReplaysWhatComes) {
-        return false;
+/// The places from which on the log brings a subscription its messages.
+#[derive(Debug)]
+struct PlacesLive(Places);
+
+impl LiveStart for PlacesLive {
+    fn brings(&self, retained: MessageId) -> bool {
+        let PlacesLive(places) = self;
+        let at = LogPlace::of_retained(retained).filter(|_| !is(Mutant::ReplaysWhatComes));
+        at.is_some_and(|at| places[at.partition.index()] <= at.place)
     }
-    LogPlace::of_retained(message.id()).is_some_and(|at| places[at.partition.index()] <= at.place)
 }

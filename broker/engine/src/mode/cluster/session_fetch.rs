@@ -9,60 +9,19 @@ use tautwire_cluster::{Refusal, Start};
 use tautwire_memory::MemoryLedger;
 use tautwire_message::{Message, MessageRef};
 use tautwire_protocol::{PacketId, QoS};
-use tautwire_session::{Change, Journal, PendingMessage, Session};
+use tautwire_session::{Change, PendingMessage, Session};
 
 use super::cluster_state::{LogPlace, Places, ReadPurpose, Step};
+use super::fetched_session::SessionFetch;
 use super::port::ClusterRequest;
 use super::session_state::{MessageSource, Pending, SessionState, StatePart};
 use crate::connections::PauseReason;
 use crate::index::{ConnectionId, SessionIndex};
+use crate::mode::Clustered;
 use crate::mutant::{Mutant, is};
 use crate::shard::Shard;
 
-/// A session whose messages are being read.
-#[derive(Debug)]
-pub(crate) struct SessionFetch {
-    /// As it came.
-    bytes: Vec<u8>,
-    taken: Vec<PacketId>,
-    state: SessionState,
-    /// Messages that have not been looked for; the next is the last.
-    wanted: Vec<LogPlace>,
-    found: HashMap<LogPlace, Message>,
-}
-
-impl SessionFetch {
-    pub(super) fn into_bytes(self: Box<SessionFetch>) -> Vec<u8> {
-        self.bytes
-    }
-
-    /// Takes what is wanted of a part of the log. What is to lie in it and does not is lost, and not wanted any more.
-    fn take(&mut self, span: &Span, ledger: &Arc<MemoryLedger>) {
-        let Some(first) = self.wanted.last().copied() else { return };
-        let is_looked_for =
-            |at: &LogPlace| at.partition == span.partition && first.place <= at.place && at.place.sequence < span.until;
-        for (place, message) in span.messages_from(first.place) {
-            let at = LogPlace { partition: span.partition, place };
-            if self.wanted.binary_search_by(|wanted| at.cmp(wanted)).is_ok()
-                && let Some(message) = read(at, message.stored)
-            {
-                self.found.insert(at, message.to_message_in(ledger));
-            }
-        }
-        self.wanted.retain(|at| !is_looked_for(at));
-    }
-}
-
-/// A message of the log, named by its place; `None` for one that is none.
-pub(super) fn read(at: LogPlace, stored: &[u8]) -> Option<MessageRef<'_>> {
-    let Some(parts) = MessageRef::read_stored(stored) else {
-        log::error!("the log of the cluster has something at {at:?} that is no message; it is passed over");
-        return None;
-    };
-    Some(MessageRef { id: at.to_id(), ..parts })
-}
-
-impl<J: Journal> Shard<J> {
+impl Shard<Clustered> {
     /// A session is this node's from now on.
     pub(super) fn load_session(
         &mut self,
@@ -72,14 +31,14 @@ impl<J: Journal> Shard<J> {
         bytes: Vec<u8>,
     ) {
         let now_ms = self.state.clock.now_ms();
-        let Some(room) = &mut self.state.cluster else { return };
-        let Some(id) = room.claims.with_ticket(ticket) else {
+        let cluster = &mut self.state.mode.cluster;
+        let Some(id) = cluster.claims.with_ticket(ticket) else {
             // Its client is gone.
-            room.ask(ClusterRequest::Left { client, state: bytes });
+            cluster.ask(ClusterRequest::Left { client, state: bytes });
             return;
         };
         let mut is_clean = false;
-        if let Some(claim) = room.claims.get(id) {
+        if let Some(claim) = cluster.claims.get(id) {
             (claim.epoch, is_clean) = (epoch, claim.start == Start::Clean);
         }
         let state = if bytes.is_empty() || is_clean { None } else { Some(SessionState::decode(&bytes)) };
@@ -88,7 +47,7 @@ impl<J: Journal> Shard<J> {
                 log::error!(
                     "the record of the client {client} has a state that this broker cannot read [cluster_state]"
                 );
-                room.ask(ClusterRequest::Left { client, state: bytes });
+                cluster.ask(ClusterRequest::Left { client, state: bytes });
                 self.end_claim(id, Refusal::Unreadable);
             }
             Some(Some(state)) if !state.has_expired(now_ms) => {
@@ -101,9 +60,9 @@ impl<J: Journal> Shard<J> {
             expired => {
                 if let Some(state) = expired.flatten() {
                     self.state.counters().sessions_expired.add(1);
-                    let Some(room) = &mut self.state.cluster else { return };
+                    let cluster = &mut self.state.mode.cluster;
                     for share in state.shares() {
-                        room.ask(ClusterRequest::QuitGroup { client, epoch, share: share.into() });
+                        cluster.ask(ClusterRequest::QuitGroup { client, epoch, share: share.into() });
                     }
                 }
                 self.begin_clean(id, client, taken);
@@ -113,11 +72,11 @@ impl<J: Journal> Shard<J> {
 
     /// There is no session. Identifiers that an ended one has left behind are free.
     fn begin_clean(&mut self, id: ConnectionId, client: ClientKey, taken: &[PacketId]) {
-        let Some(room) = &mut self.state.cluster else { return };
+        let cluster = &mut self.state.mode.cluster;
         for packet_id in taken {
-            room.ask(ClusterRequest::Release { client, packet_id: *packet_id });
+            cluster.ask(ClusterRequest::Release { client, packet_id: *packet_id });
         }
-        if let Some(claim) = room.claims.get(id) {
+        if let Some(claim) = cluster.claims.get(id) {
             claim.step = Step::Served { resumed: None };
         }
         self.state.resume_reading(id, PauseReason::SessionClaim);
@@ -125,18 +84,18 @@ impl<J: Journal> Shard<J> {
 
     /// Reads the next message that is wanted, or lets the session begin where there is none.
     fn fetch_next(&mut self, id: ConnectionId, fetching: Box<SessionFetch>) {
-        let Some(room) = &mut self.state.cluster else { return };
+        let cluster = &mut self.state.mode.cluster;
         let Some(next) = fetching.wanted.last().copied() else { return self.begin_session(id, *fetching) };
-        room.read(ReadPurpose::Claim(id), next.partition, next.place.sequence);
-        if let Some(claim) = room.claims.get(id) {
+        cluster.read(ReadPurpose::Claim(id), next.partition, next.place.sequence);
+        if let Some(claim) = cluster.claims.get(id) {
             claim.step = Step::SessionFetch(fetching);
         }
     }
 
     /// A part of the log has been read for a session whose client waits.
     pub(super) fn receive_fetched(&mut self, id: ConnectionId, span: &Span) {
-        let Some(room) = &mut self.state.cluster else { return };
-        let Some(claim) = room.claims.get(id) else { return };
+        let cluster = &mut self.state.mode.cluster;
+        let Some(claim) = cluster.claims.get(id) else { return };
         match std::mem::replace(&mut claim.step, Step::Asked) {
             Step::SessionFetch(mut fetching) => {
                 fetching.take(span, self.state.memory.ledger());
@@ -149,25 +108,25 @@ impl<J: Journal> Shard<J> {
     /// All of a session is there.
     fn begin_session(&mut self, id: ConnectionId, fetching: SessionFetch) {
         let now_ms = self.state.clock.now_ms();
-        let Some(room) = &mut self.state.cluster else { return };
-        let Some(claim) = room.claims.get(id) else { return };
+        let cluster = &mut self.state.mode.cluster;
+        let Some(claim) = cluster.claims.get(id) else { return };
         let (client, epoch, name) = (claim.client, claim.epoch, claim.name.clone());
         let Some(session) = self.state.open_session(&name) else {
-            let Some(room) = &mut self.state.cluster else { return };
-            room.ask(ClusterRequest::Left { client, state: fetching.bytes });
+            let cluster = &mut self.state.mode.cluster;
+            cluster.ask(ClusterRequest::Left { client, state: fetching.bytes });
             return self.end_claim(id, Refusal::TooMany);
         };
         let next = fetching.state.next;
         self.build(session, &name, fetching);
         let has_subscriptions = self.state.sessions[session].subscriptions().iter().next().is_some();
         let expiry_s = self.state.sessions[session].expiry_interval_s();
-        let Some(room) = &mut self.state.cluster else { return };
+        let cluster = &mut self.state.mode.cluster;
         // Whoever has subscribed to nothing has missed nothing. What it had looked at elsewhere, before this shard has, it does not get again.
-        let next = if has_subscriptions { next } else { later_of(next, room.positions()) };
+        let next = if has_subscriptions { next } else { later_of(next, cluster.positions()) };
         let has_place = !is(Mutant::ForgetsOwnPlace);
-        room.serve(session, client, (id, epoch), has_place.then_some(next), now_ms);
-        room.keep(session, expiry_s > 0);
-        if let Some(claim) = room.claims.get(id) {
+        cluster.serve(session, client, (id, epoch), has_place.then_some(next), now_ms);
+        cluster.keep(session, expiry_s > 0);
+        if let Some(claim) = cluster.claims.get(id) {
             claim.step = Step::Served { resumed: Some(session) };
         }
         self.state.join_groups_again(session);

@@ -4,48 +4,49 @@ use tautwire_cluster::Refusal;
 use tautwire_cluster::names::{ClientKey, GroupKey};
 use tautwire_protocol::{SubscribeReason, TopicFilter};
 use tautwire_router::GroupUpdate;
-use tautwire_session::{Change, Journal};
+use tautwire_session::Change;
 
-use crate::cluster::cluster_state::SubscribeFilter;
-use crate::cluster::port::ClusterRequest;
 use crate::index::SessionIndex;
+use crate::mode::Clustered;
+use crate::mode::cluster::cluster_state::SubscribeFilter;
+use crate::mode::cluster::port::ClusterRequest;
 use crate::shard::Shard;
 use crate::state::ShardState;
 
 /// How a shared subscription begins [MQTT-4.8.2-1].
 const SHARE: &str = "$share/";
 
-impl<J: Journal> ShardState<J> {
+impl ShardState<Clustered> {
     /// A session has subscribed to `$share/name/filter`: SUBACK waits until the cluster knows it as a member.
     #[cold]
     #[inline(never)]
     pub(crate) fn join_group(&mut self, session: SessionIndex, share: &str, asked: SubscribeFilter) {
-        let Some(room) = &mut self.cluster else { return };
-        let Some(client) = room.served(session).map(|served| served.client()) else { return };
-        let group = room.seed().group(share);
-        room.joining.begin(client, group, asked);
-        room.await_join(session, group);
+        let cluster = &mut self.mode.cluster;
+        let Some(client) = cluster.served(session).map(|served| served.client()) else { return };
+        let group = cluster.seed().group(share);
+        cluster.joining.begin(client, group, asked);
+        cluster.await_join(session, group);
         self.ask_to_join(session, share);
         self.notify_home(share, self.sessions.key(session), GroupUpdate::Ready);
     }
 
     fn ask_to_join(&mut self, session: SessionIndex, share: &str) {
-        let Some(room) = &mut self.cluster else { return };
-        let Some((client, epoch)) = room.served(session).map(|served| (served.client(), served.epoch())) else {
+        let cluster = &mut self.mode.cluster;
+        let Some((client, epoch)) = cluster.served(session).map(|served| (served.client(), served.epoch())) else {
             return;
         };
-        room.ask(ClusterRequest::Join { client, epoch, share: share.into() });
+        cluster.ask(ClusterRequest::Join { client, epoch, share: share.into() });
     }
 
     /// A session has come with its subscriptions, and is a member where it was one before.
-    pub(in crate::cluster) fn join_groups_again(&mut self, session: SessionIndex) {
+    pub(in crate::mode::cluster) fn join_groups_again(&mut self, session: SessionIndex) {
         for share in self.shares_of(session) {
             self.ask_to_join(session, &share);
         }
     }
 
     /// The client of a session is let in: it takes what is for members.
-    pub(in crate::cluster) fn activate_groups(&mut self, session: SessionIndex) {
+    pub(in crate::mode::cluster) fn activate_groups(&mut self, session: SessionIndex) {
         let member = self.sessions.key(session);
         for share in self.shares_of(session) {
             self.notify_home(&share, member, GroupUpdate::Ready);
@@ -53,14 +54,14 @@ impl<J: Journal> ShardState<J> {
     }
 
     /// A session is not served here any more, and is a member still unless it `ends`.
-    pub(in crate::cluster) fn leave_groups(&mut self, session: SessionIndex, ends: bool) {
+    pub(in crate::mode::cluster) fn leave_groups(&mut self, session: SessionIndex, ends: bool) {
         let shares = self.shares_of(session);
-        let Some(room) = &mut self.cluster else { return };
-        let Some((client, epoch)) = room.served(session).map(|served| (served.client(), served.epoch())) else {
+        let cluster = &mut self.mode.cluster;
+        let Some((client, epoch)) = cluster.served(session).map(|served| (served.client(), served.epoch())) else {
             return;
         };
         for share in shares {
-            room.ask(match ends {
+            cluster.ask(match ends {
                 true => ClusterRequest::QuitGroup { client, epoch, share },
                 false => ClusterRequest::Leave { client, share },
             });
@@ -71,22 +72,22 @@ impl<J: Journal> ShardState<J> {
     #[cold]
     #[inline(never)]
     pub(crate) fn unsubscribe_from_group(&mut self, session: SessionIndex, share: &str) {
-        let Some(room) = &mut self.cluster else { return };
-        let Some((client, epoch)) = room.served(session).map(|served| (served.client(), served.epoch())) else {
+        let cluster = &mut self.mode.cluster;
+        let Some((client, epoch)) = cluster.served(session).map(|served| (served.client(), served.epoch())) else {
             return;
         };
-        let group = room.seed().group(share);
-        room.joining.end(client, group);
-        room.end_join(client, group);
-        room.ask(ClusterRequest::QuitGroup { client, epoch, share: share.into() });
+        let group = cluster.seed().group(share);
+        cluster.joining.end(client, group);
+        cluster.end_join(client, group);
+        cluster.ask(ClusterRequest::QuitGroup { client, epoch, share: share.into() });
         self.go_on_with(Some(session));
     }
 
     /// A session is a member: SUBACK may leave, as far as this goes.
-    pub(in crate::cluster) fn joined(&mut self, client: ClientKey, group: GroupKey) {
-        let Some(room) = &mut self.cluster else { return };
-        room.joining.end(client, group);
-        let session = room.end_join(client, group);
+    pub(in crate::mode::cluster) fn joined(&mut self, client: ClientKey, group: GroupKey) {
+        let cluster = &mut self.mode.cluster;
+        cluster.joining.end(client, group);
+        let session = cluster.end_join(client, group);
         self.go_on_with(session);
     }
 
@@ -96,12 +97,12 @@ impl<J: Journal> ShardState<J> {
     }
 }
 
-impl<J: Journal> Shard<J> {
+impl Shard<Clustered> {
     /// A session cannot be a member: SUBACK says why. One that came with the subscription keeps it.
-    pub(in crate::cluster) fn refuse_to_join(&mut self, client: ClientKey, group: GroupKey, why: Refusal) {
-        let Some(room) = &mut self.state.cluster else { return };
-        let (seed, asked) = (room.seed(), room.joining.end(client, group));
-        let Some(session) = room.end_join(client, group) else { return };
+    pub(in crate::mode::cluster) fn refuse_to_join(&mut self, client: ClientKey, group: GroupKey, why: Refusal) {
+        let cluster = &mut self.state.mode.cluster;
+        let (seed, asked) = (cluster.seed(), cluster.joining.end(client, group));
+        let Some(session) = cluster.end_join(client, group) else { return };
         let Some(asked) = asked else {
             log::error!(
                 "the client {client} gets nothing of a shared subscription: its group has no place for it ({why:?})"
@@ -126,9 +127,7 @@ impl<J: Journal> Shard<J> {
                 Refusal::TooMany => SubscribeReason::QuotaExceeded,
                 _ => SubscribeReason::ImplementationSpecificError,
             };
-            if let Some(room) = &mut self.state.cluster {
-                room.joining.refuse(client, asked, reason);
-            }
+            self.state.mode.cluster.joining.refuse(client, asked, reason);
         }
         self.state.go_on_with(Some(session));
     }
