@@ -194,7 +194,7 @@ impl<M: Mode> Shard<M> {
         }
         let is_present = claimed.unwrap_or(resumed.is_some());
         self.bind_session(index, session, connect, is_present);
-        self.state.pause_output(index);
+        M::pause_output(&mut self.state, index);
         self.answer(index, connect, &client_id, is_present);
         self.state.send_pending(session);
         Handled::Done
@@ -367,7 +367,7 @@ impl<M: Mode> Shard<M> {
         self.state.commit(session, Change::ExpiryInterval(expiry_s));
         M::set_will(self, index, session, connect);
         self.state.clear_neglect(session);
-        self.state.persist_connected(session);
+        M::record_connected(&mut self.state, session);
         self.state.clear_stuck(session);
         let place = self.state.sessions.entry(session);
         place.bind(index);

@@ -211,7 +211,7 @@ impl<M: Mode> ShardState<M> {
             return false;
         }
         let mut read = None;
-        if M::RECORDS {
+        if M::SPILLS {
             match self.read_to_resend(session, index) {
                 Ok(message) => read = message,
                 Err(_) => return false,
@@ -280,7 +280,7 @@ impl<M: Mode> ShardState<M> {
             return false;
         }
         let Some(packet_id) = outbound.next_packet_id() else { return false };
-        if M::RECORDS && !self.load_front(session, index) {
+        if M::SPILLS && !self.load_front(session, index) {
             return false;
         }
         let Some(delivery) = self.sessions[session].outbound().and_then(Outbound::front).cloned() else { return false };

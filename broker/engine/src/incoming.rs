@@ -313,7 +313,7 @@ impl<M: Mode> Shard<M> {
                 counters.retained_refused_for_client.add(u64::from(refused == RetainError::Quota));
                 RouteError::NotRetained(refused)
             })?;
-        self.state.record_retained(outgoing, retention.sequence);
+        M::record_retained(&mut self.state, outgoing, retention.sequence);
         self.state.queue_retained_for_spill(outgoing);
         Ok(retention.generation)
     }

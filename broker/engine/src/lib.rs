@@ -46,7 +46,6 @@ mod origin;
 mod packet_copies;
 mod partial_packet;
 mod paused_readers;
-mod persistence;
 mod publish_packets;
 mod publish_range;
 mod queue_capacity;

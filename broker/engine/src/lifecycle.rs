@@ -97,7 +97,7 @@ impl<M: Mode> Shard<M> {
 
     /// Parts a connection from its session, which then waits, or ends if it ends with its connection.
     pub(crate) fn disconnect_session(&mut self, index: ConnectionIndex) {
-        if M::RECORDS && self.state.connections[index].is_output_blocked() {
+        if M::is_output_blocked(&self.state, index) {
             // What CONNACK says is not true yet.
             self.state.discard_output(index);
         }
@@ -126,14 +126,14 @@ impl<M: Mode> Shard<M> {
         self.state.counters().sessions_connected.subtract(1);
         self.state.sessions.entry(session).unbind();
         self.state.clear_stuck(session);
-        if M::release(self, session) {
+        if M::release_session(self, session) {
             return;
         }
         if self.state.sessions[session].expiry_interval_s() == 0 {
             self.end_session(session);
             return;
         }
-        self.state.persist_disconnected(session);
+        M::record_disconnected(&mut self.state, session);
         self.state.queue_all_for_spill(session);
         let now_ms = self.state.clock.now_ms();
         let mut offline = self.offline_since(session, now_ms);

@@ -89,7 +89,8 @@ pub fn restore<M: Mode>(shards: &mut [Shard<M>], replayed: ReplayedState, now_ms
         with_first_journal(shards, ShardIndex(shard as u8), Shard::run_overdue);
     }
     for shard in shards.iter_mut() {
-        shard.state.reset_positions();
+        shard.state.log.begin_packet();
+        shard.state.sessions.reset_positions();
     }
     shards[0].state.log.end_frame();
     Ok(())
@@ -155,7 +156,7 @@ impl<M: Mode> Shard<M> {
         self.restore_subscriptions(session);
         if disconnected_at_ms.is_none() {
             // A second crash must not begin anew.
-            self.state.persist_disconnected(session);
+            M::record_disconnected(&mut self.state, session);
         }
         // A moment that has not come yet is by a clock that was wrong.
         let disconnected_at_ms = disconnected_at_ms.unwrap_or(now_ms).min(now_ms);

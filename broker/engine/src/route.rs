@@ -299,7 +299,7 @@ impl<M: Mode> Shard<M> {
                 break;
             }
             if let Some(number) = forwarded {
-                self.state.begin_transfer(&content);
+                M::begin_transfer(&mut self.state, &content);
                 taken = Some(number);
             }
             let len = match content {
@@ -336,7 +336,7 @@ impl<M: Mode> Shard<M> {
             }
         }
         if let Some(number) = taken {
-            self.state.persist_received(sender, number);
+            M::end_transfer(&mut self.state, sender, number);
         }
         self.disconnect_overruns();
         if self.finish_source(&budget) {
@@ -525,9 +525,9 @@ impl<M: Mode> ShardState<M> {
         is_persistent: bool,
     ) {
         let may_be_lost = outgoing.message.qos == QoS::AtMostOnce;
-        let forwarded = if M::RECORDS && is_persistent && !may_be_lost {
+        let forwarded = if is_persistent && !may_be_lost {
             let message = outgoing.store_message(self.memory.ledger());
-            Some(self.persist_forwarded(shard, &message, Receivers::Subscribers))
+            M::record_forwarded(self, shard, &message, Receivers::Subscribers)
         } else {
             None
         };

@@ -48,7 +48,7 @@ impl<M: Mode> Shard<M> {
             }
             let next = self.state.sessions[session].outbound().and_then(Outbound::next_unfinished);
             let Some((delivery, sent_as)) = next else {
-                self.state.persist_cleared(ending.number);
+                M::record_cleared(&mut self.state, ending.number);
                 self.state.sessions.free_slot(session);
                 return (JobProgress::Done, step + 1);
             };
@@ -57,7 +57,7 @@ impl<M: Mode> Shard<M> {
                 self.state.take_unfinished(session);
                 continue;
             }
-            if M::RECORDS && sent_as.is_none() && ending.unrecorded > 0 {
+            if ending.number.is_some() && sent_as.is_none() && ending.unrecorded > 0 {
                 ending.unrecorded -= 1;
                 self.state.record_taken(ending.number, None);
                 continue;
@@ -113,10 +113,8 @@ impl<M: Mode> ShardState<M> {
 
     /// A message leaves a session that has ended, in the frame that says who else gets it.
     fn record_taken(&mut self, number: Option<SessionNumber>, sent_as: Option<PacketId>) {
-        if M::RECORDS
-            && let Some(number) = number
-        {
-            self.persist_ended_change(number, &sent_as.map_or(Change::Unqueued, Change::Completed));
+        if let Some(number) = number {
+            M::record_ended_change(self, number, &sent_as.map_or(Change::Unqueued, Change::Completed));
         }
     }
 }

@@ -249,10 +249,7 @@ impl<M: Mode> Shard<M> {
         if can_read_ahead && connection.read_ahead_bytes() >= length {
             return (length, Handled::Done);
         }
-        if M::RECORDS
-            && (self.state.pause_for_log(index, &header, bytes[0])
-                || self.state.pause_for_spill(index, &header, bytes[0]))
-        {
+        if M::pause_for_storage(&mut self.state, index, &header, bytes[0]) {
             return (length, Handled::Later);
         }
         self.state.log.begin_packet();
@@ -458,7 +455,7 @@ impl<M: Mode> Shard<M> {
         self.state.resume_for_input();
         self.state.resume_rate_limited();
         self.state.run_spill();
-        self.state.release_durable();
+        M::release_waiting(&mut self.state);
         self.state.clock.collect_due();
         self.run_timers();
         self.do_jobs();

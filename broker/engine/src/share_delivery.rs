@@ -124,11 +124,11 @@ impl<M: Mode> ShardState<M> {
         }
         let may_be_lost = delivery.qos == QoS::AtMostOnce;
         let to = member.session.shard;
-        // A session that is not written down yet is before it gets the message: see `persist_for_group`.
-        let is_written = M::RECORDS && !may_be_lost && (member.number.is_some() || group.is_persistent());
-        let forwarded = delivery.message.loaded().filter(|_| is_written).map(|message| {
+        // A session that is not written down yet is before it gets the message: see [`Mode::record_for_group`].
+        let is_written = !may_be_lost && (member.number.is_some() || group.is_persistent());
+        let forwarded = delivery.message.loaded().filter(|_| is_written).and_then(|message| {
             let number = member.number.unwrap_or(SessionNumber::OF_NONE);
-            self.persist_forwarded(to, message, Receivers::Member(number, group.filter()))
+            M::record_forwarded(self, to, message, Receivers::Member(number, group.filter()))
         });
         let read_at_us = self.latency_recorder.read_at_us();
         let ShardState { outboxes, memory, .. } = self;
@@ -224,8 +224,8 @@ impl<M: Mode> ShardState<M> {
         if !self.can_start_shared(session, delivery) && !is(Mutant::QueuesForMembers) {
             return self.return_to_group(session, delivery);
         }
-        if M::RECORDS && delivery.qos != QoS::AtMostOnce && !self.is_fully_persistent(session) {
-            self.persist_for_group(session, delivery);
+        if delivery.qos != QoS::AtMostOnce && !self.is_fully_persistent(session) {
+            M::record_for_group(self, session, delivery);
         }
         let options = DeliveryOptions {
             qos: delivery.qos,

@@ -3,7 +3,7 @@
 use tautwire_memory::ShardMemory;
 use tautwire_protocol::Packet;
 use tautwire_router::ShardIndex;
-use tautwire_session::{Change, PendingMessage, Record, RetainedChange, SessionNumber, share_of_queue};
+use tautwire_session::{Change, PendingMessage, SessionNumber, share_of_queue};
 
 use crate::admin_query::AdminQueries;
 use crate::clock::Clock;
@@ -19,9 +19,8 @@ use crate::memory_budget::MemoryBudget;
 use crate::message_loss::LossLog;
 use crate::metered::MeteredFilters;
 use crate::mode::Mode;
-use crate::mutant::{Mutant, is};
 use crate::paused_readers::PausedReaders;
-use crate::publish_packets::{OutgoingPublish, PublishPackets};
+use crate::publish_packets::PublishPackets;
 use crate::quota_state::QuotaState;
 use crate::scans::Scans;
 use crate::sessions::Sessions;
@@ -182,7 +181,7 @@ impl<M: Mode> ShardState<M> {
 
     #[inline]
     pub(crate) fn mark_dirty(&mut self, index: ConnectionIndex) {
-        if M::RECORDS && self.connections[index].is_output_blocked() {
+        if M::is_output_blocked(self, index) {
             return;
         }
         self.connections.mark_dirty(index);
@@ -228,11 +227,17 @@ impl<M: Mode> ShardState<M> {
     pub(crate) fn end_session(&mut self, index: SessionIndex) -> Option<SessionNumber> {
         self.end_episode(index);
         self.clear_neglect(index);
-        let number = self.persist_ended(index);
+        let number = M::record_ended(self, index);
         let is_client_session = share_of_queue(self.sessions[index].name()).is_none();
         self.sessions.end(index);
         self.counters().sessions.subtract(u64::from(is_client_session));
         number
+    }
+
+    /// Whether all changes of a session are written down.
+    #[inline]
+    pub(crate) fn is_fully_persistent(&self, index: SessionIndex) -> bool {
+        M::session_number(self, index).is_some()
     }
 
     pub(crate) fn arm_session(&mut self, index: SessionIndex, at_ms: u64) {
@@ -270,18 +275,6 @@ impl<M: Mode> ShardState<M> {
             self.uncount_stored(&gone);
         }
         self.open_throttled(index);
-    }
-
-    /// Writes down what a message has changed of the retained messages. Those of `$SYS` are made anew after a restart.
-    pub(crate) fn record_retained(&mut self, outgoing: &OutgoingPublish<'_>, sequence: u64) {
-        if !M::RECORDS || outgoing.message.topic.starts_with("$SYS/") || is(Mutant::ForgetsRetained) {
-            return;
-        }
-        let change = match &outgoing.stored {
-            Some(message) if !outgoing.message.payload.is_empty() => RetainedChange::Set(message.clone()),
-            _ => RetainedChange::Cleared(outgoing.message.topic.into()),
-        };
-        self.log.record_for_packet(Record::Retained { sequence, change: &change });
     }
 
     /// Counts all messages of a session that is taken on as a whole.

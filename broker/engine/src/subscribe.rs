@@ -431,7 +431,7 @@ impl<M: Mode> Shard<M> {
     ) {
         let key = self.state.sessions.key(session);
         let room = self.state.sessions.entry(session).member_credit();
-        let number = self.state.number_in_log(session);
+        let number = M::session_number(&self.state, session);
         let member = Member {
             session: key,
             number,

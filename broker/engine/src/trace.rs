@@ -273,7 +273,7 @@ impl<M: Mode> ShardState<M> {
         span.span_id = span_id(message.id, PUBLISH_SALT);
         span.parent_id = trace.parent_id;
         span.is_parent_remote = trace.parent_id.is_some();
-        let waits = M::RECORDS && message.qos != QoS::AtMostOnce;
+        let waits = M::SPANS_WAIT && message.qos != QoS::AtMostOnce;
         match self.sessions.connection(session).filter(|_| waits) {
             None => tracer.sink.take(span),
             Some(_) if self.tap.traces.open.len() >= OPEN_MAX => tracer.sink.skip(1),

@@ -159,7 +159,7 @@ pub fn turn<M: Mode, S: Io<M>>(shard: &mut Shard<M>, io: &mut S, now_ms: u64) ->
     // Writing lets waiting messages go on, and may show that a client is gone.
     shard.perform_actions(io);
     shard.state.log.end_frame();
-    shard.state.detach_paused_output();
+    M::detach_paused_output(&mut shard.state);
     M::end_turn(shard, io);
     if shard.state.tap.traces.has_open() {
         shard.state.end_spans();
@@ -326,7 +326,7 @@ impl<M: Mode> Shard<M> {
             || self.state.paused_readers.any_for_transcoding()
             || self.has_jobs()
             || self.state.clock.has_due()
-            || self.state.has_durable_progress()
+            || M::has_progress(&self.state)
             || self.state.log.has_unreported_failure()
             || self.state.has_spill_work()
             || self.has_scans()

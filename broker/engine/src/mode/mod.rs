@@ -11,9 +11,9 @@ use std::sync::Arc;
 
 use tautwire_contracts::Contract;
 use tautwire_message::{Message, MessageId, MessageRef};
-use tautwire_protocol::{Connect, PacketId, Publish, QoS, Subscribe, Will};
-use tautwire_router::{MemberUpdate, SessionKey, ShareGroup};
-use tautwire_session::{AckLevel, Change, Journal, PendingMessage};
+use tautwire_protocol::{Connect, FixedHeader, PacketId, Publish, QoS, Subscribe, Will};
+use tautwire_router::{BatchPayload, MemberUpdate, SessionKey, ShardIndex, ShareGroup};
+use tautwire_session::{AckLevel, Change, Journal, PendingMessage, Receivers, SessionNumber};
 
 pub use self::cluster::Clustered;
 pub(crate) use self::cluster::{ClusterEvent as Event, ClusterRequest as Request};
@@ -62,8 +62,10 @@ pub trait Mode: Sized + 'static {
     /// What the mode knows, for each shard.
     type State: Send;
 
-    /// Whether anything is written down.
-    const RECORDS: bool = <Self::Journal as Journal>::PERSISTENT;
+    /// Whether messages that wait may leave memory.
+    const SPILLS: bool = false;
+    /// Whether the span of a PUBLISH ends with its acknowledgement.
+    const SPANS_WAIT: bool = false;
     /// Whether a shared subscription has a queue on one of the shards.
     const QUEUES_SHARED: bool = true;
     /// Whether a shard knows all who get a message before it is published.
@@ -115,6 +117,80 @@ pub trait Mode: Sized + 'static {
     /// A session changes.
     fn commit(state: &mut ShardState<Self>, session: SessionIndex, change: Change) {
         state.apply_change(session, change);
+    }
+
+    /// What a session is called in the log, if all of it is written down.
+    fn session_number(_state: &ShardState<Self>, _session: SessionIndex) -> Option<SessionNumber> {
+        None
+    }
+
+    /// The client of a session has come.
+    fn record_connected(_state: &mut ShardState<Self>, _session: SessionIndex) {}
+
+    /// The client of a session has gone.
+    fn record_disconnected(_state: &mut ShardState<Self>, _session: SessionIndex) {}
+
+    /// A session ends. Gives what it is called in the log, where that has it until [`Mode::record_cleared`].
+    fn record_ended(_state: &mut ShardState<Self>, _session: SessionIndex) -> Option<SessionNumber> {
+        None
+    }
+
+    /// A session that has ended, but for what it leaves behind, changes.
+    fn record_ended_change(_state: &mut ShardState<Self>, _session: SessionNumber, _change: &Change) {}
+
+    /// A session that has ended has left nothing behind.
+    fn record_cleared(_state: &mut ShardState<Self>, _session: Option<SessionNumber>) {}
+
+    /// What a topic retains changes.
+    fn record_retained(_state: &mut ShardState<Self>, _outgoing: &OutgoingPublish<'_>, _sequence: u64) {}
+
+    /// A message goes to another shard, for sessions there that are written down. Gives its number on that way.
+    fn record_forwarded(
+        _state: &mut ShardState<Self>,
+        _to: ShardIndex,
+        _message: &Message,
+        _receivers: Receivers<'_>,
+    ) -> Option<u64> {
+        None
+    }
+
+    /// A message is taken from another shard.
+    fn begin_transfer(_state: &mut ShardState<Self>, _payload: &BatchPayload<'_>) {}
+
+    /// All that another shard has forwarded up to this number has been taken.
+    fn end_transfer(_state: &mut ShardState<Self>, _from: ShardIndex, _sequence: u64) {}
+
+    /// A session that ends with its connection gets a message of a shared subscription.
+    fn record_for_group(_state: &mut ShardState<Self>, _session: SessionIndex, _delivery: &PendingMessage) {}
+
+    /// Has all output of a connection wait, from CONNACK on, until its session is safe.
+    fn pause_output(_state: &mut ShardState<Self>, _index: ConnectionIndex) {}
+
+    /// Whether all output of a connection waits.
+    fn is_output_blocked(_state: &ShardState<Self>, _index: ConnectionIndex) -> bool {
+        false
+    }
+
+    /// Output that waits beyond the turn may refer to no chunk.
+    fn detach_paused_output(_state: &mut ShardState<Self>) {}
+
+    /// Sends what has become safe.
+    fn release_waiting(_state: &mut ShardState<Self>) {}
+
+    /// Whether something has become safe that somebody waits for.
+    fn has_progress(_state: &ShardState<Self>) -> bool {
+        false
+    }
+
+    /// Does not read from a client whose packet would add to storage that is behind; says whether that is so. `first` is the first byte of
+    /// the packet.
+    fn pause_for_storage(
+        _state: &mut ShardState<Self>,
+        _index: ConnectionIndex,
+        _header: &FixedHeader,
+        _first: u8,
+    ) -> bool {
+        false
     }
 
     /// Whether the mode keeps a session beyond its connection, apart from the log of this broker.
@@ -185,7 +261,7 @@ pub trait Mode: Sized + 'static {
     }
 
     /// A session has no connection any more. Says whether it leaves the shard for that.
-    fn release(_shard: &mut Shard<Self>, _session: SessionIndex) -> bool {
+    fn release_session(_shard: &mut Shard<Self>, _session: SessionIndex) -> bool {
         false
     }
 

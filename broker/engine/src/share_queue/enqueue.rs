@@ -27,7 +27,7 @@ impl<M: Mode> ShardState<M> {
     #[inline(never)]
     pub(crate) fn is_share_queue_full(&self, groups: &[Arc<ShareGroup>], bytes: usize) -> bool {
         let mut limit_bytes = self.config.settings().shared_queue_bytes;
-        if !M::RECORDS {
+        if !M::SPILLS {
             // What waits is in memory.
             limit_bytes = limit_bytes.min(self.memory.share().limits().client_bytes as usize);
         }
@@ -60,7 +60,7 @@ impl<M: Mode> ShardState<M> {
         }
         // The log names no member: after a crash, the message is for the group.
         let receivers = Receivers::Member(SessionNumber::OF_NONE, group.filter());
-        let forwarded = M::RECORDS.then(|| self.persist_forwarded(shard, &message, receivers));
+        let forwarded = M::record_forwarded(self, shard, &message, receivers);
         let read_at_us = self.latency_recorder.read_at_us();
         let ShardState { outboxes, memory, .. } = self;
         if let Some(batch) = outboxes.batch_for(shard, false, read_at_us, memory.ledger()) {

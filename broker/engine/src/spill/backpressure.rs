@@ -2,12 +2,9 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use tautwire_protocol::{FixedHeader, PacketType};
-
 use crate::connections::PauseReason;
 use crate::index::ConnectionIndex;
 use crate::mode::Mode;
-use crate::persistence::needs_persistence;
 use crate::state::ShardState;
 
 /// Once the store has answered no shard for so long, nobody waits for it: the account of memory refuses what is too much.
@@ -60,12 +57,11 @@ impl<M: Mode> ShardState<M> {
             && hot_bytes.saturating_sub(writing_bytes.min(loaded_max_bytes)) > loaded_max_bytes + loaded_max_bytes / 2
     }
 
-    /// Has a PUBLISH wait whose message would stay in memory because the store is behind; says whether that is so. `first` is the first byte
-    /// of the packet. Messages of QoS 0 that are not to be retained go on, and so does what can_overtake a PUBLISH.
+    /// Has a PUBLISH wait whose message would stay in memory because the store is behind; says whether that is so. Messages of QoS 0 that are
+    /// not to be retained go on, and so does what can overtake a PUBLISH.
     #[inline]
-    pub(crate) fn pause_for_spill(&mut self, index: ConnectionIndex, header: &FixedHeader, first: u8) -> bool {
-        let adds = header.packet_type == PacketType::Publish && needs_persistence(first);
-        let is_behind = adds && self.is_store_behind();
+    pub(crate) fn pause_for_spill(&mut self, index: ConnectionIndex) -> bool {
+        let is_behind = self.is_store_behind();
         if is_behind && self.connections[index].pause_reading(PauseReason::Spill) {
             self.counters().clients_paused_for_cold.add(1);
             let id = self.id(index);

@@ -162,7 +162,7 @@ impl<M: Mode> ShardState<M> {
     /// Does what the store's answers make possible, and asks for more. To be called once a turn.
     #[inline]
     pub(crate) fn run_spill(&mut self) {
-        if M::RECORDS && self.spill.port.is_some() {
+        if M::SPILLS && self.spill.port.is_some() {
             self.take_spill_answers();
             self.retry_reading();
             self.remove_replaced();
@@ -174,12 +174,12 @@ impl<M: Mode> ShardState<M> {
     /// Whether there is something to do for the store or its answers.
     #[inline]
     pub(crate) fn has_spill_work(&self) -> bool {
-        M::RECORDS && (self.spill.has_answer() || self.can_spill() || self.can_resume_after_spill())
+        M::SPILLS && (self.spill.has_answer() || self.can_spill() || self.can_resume_after_spill())
     }
 
     /// When something is to be tried again.
     pub(crate) fn next_spill_ms(&self) -> Option<u64> {
-        if !M::RECORDS || self.spill.port.is_none() {
+        if !M::SPILLS || self.spill.port.is_none() {
             return None;
         }
         let writes_at_ms = (self.spill.write_again_ms > self.clock.now_ms()).then_some(self.spill.write_again_ms);

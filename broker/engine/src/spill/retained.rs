@@ -61,7 +61,7 @@ impl<M: Mode> ShardState<M> {
     /// A message has been retained. Where many are in memory, it is among the next to leave.
     #[inline]
     pub(crate) fn queue_retained_for_spill(&mut self, outgoing: &OutgoingPublish<'_>) {
-        if M::RECORDS
+        if M::SPILLS
             && self.spill.port.is_some()
             && self.context.exchange().retained_loaded_bytes() > self.spill.spill_queue_threshold_bytes()
         {

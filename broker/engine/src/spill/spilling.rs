@@ -56,7 +56,7 @@ impl<M: Mode> ShardState<M> {
     /// The session's queue has more messages, or fewer that must stay hot.
     #[inline]
     pub(crate) fn queue_for_spill(&mut self, session: SessionIndex) {
-        if M::RECORDS && self.spill.port.is_some() {
+        if M::SPILLS && self.spill.port.is_some() {
             self.spill.queued += 1;
             if self.sessions.entry(session).outbound().is_some_and(|outbound| outbound.queue_for_spill()) {
                 let key = self.sessions.key(session);
@@ -68,7 +68,7 @@ impl<M: Mode> ShardState<M> {
 
     /// The client has gone: neither what it has been sent nor what it was to be sent next need be hot any more.
     pub(crate) fn queue_all_for_spill(&mut self, session: SessionIndex) {
-        if M::RECORDS {
+        if M::SPILLS {
             if let Some(outbound) = self.sessions.entry(session).outbound() {
                 outbound.rescan_from(0);
                 outbound.rescan_sent();
@@ -80,7 +80,7 @@ impl<M: Mode> ShardState<M> {
     /// The client has been sent a message, or one more waits for it: they need not be hot if it leaves them lying.
     #[inline]
     pub(crate) fn delay_spill(&mut self, session: SessionIndex) {
-        if M::RECORDS && self.spill.port.is_some() {
+        if M::SPILLS && self.spill.port.is_some() {
             let is_new = |outbound: &mut Outbound| !outbound.is_queue_idle() && outbound.begin_spill_delay();
             if self.sessions.entry(session).outbound().is_some_and(is_new) {
                 let key = self.sessions.key(session);

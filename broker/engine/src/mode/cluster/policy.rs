@@ -133,7 +133,7 @@ impl Mode for Clustered {
         true
     }
 
-    fn release(shard: &mut Shard<Clustered>, session: SessionIndex) -> bool {
+    fn release_session(shard: &mut Shard<Clustered>, session: SessionIndex) -> bool {
         shard.release_to_cluster(session);
         true
     }

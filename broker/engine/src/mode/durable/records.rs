@@ -3,12 +3,15 @@
 use tautwire_message::Message;
 use tautwire_protocol::{FixedHeader, PacketType};
 use tautwire_router::{BatchPayload, ShardIndex};
-use tautwire_session::{Change, LogPosition, LogState, PendingMessage, Receivers, Record, SessionNumber, ShardNumber};
+use tautwire_session::{
+    Change, Journal, LogPosition, LogState, PendingMessage, Receivers, Record, RetainedChange, SessionNumber,
+    ShardNumber,
+};
 
 use crate::connections::PauseReason;
 use crate::index::{ConnectionIndex, SessionIndex};
-use crate::mode::Mode;
 use crate::mutant::{Mutant, is};
+use crate::publish_packets::OutgoingPublish;
 use crate::sessions::{PersistedSession, PersistenceScope};
 use crate::state::ShardState;
 
@@ -16,16 +19,9 @@ use crate::state::ShardState;
 const QOS_BITS: u8 = 0b110;
 const RETAIN_BIT: u8 = 0b1;
 
-impl<M: Mode> ShardState<M> {
+impl<J: Journal + 'static> ShardState<J> {
     /// Writes a change of a session down, if it is one that lasts.
-    #[inline]
-    pub(crate) fn persist(&mut self, index: SessionIndex, change: &Change) {
-        if M::RECORDS {
-            self.persist_change(index, change);
-        }
-    }
-
-    fn persist_change(&mut self, index: SessionIndex, change: &Change) {
+    pub(super) fn persist(&mut self, index: SessionIndex, change: &Change) {
         let ShardState { sessions, log, clock, .. } = self;
         let session = match (sessions.persisted(index), PersistenceScope::of(change)) {
             (Some(written), _) if written.extent.includes(change) => written.number,
@@ -47,16 +43,9 @@ impl<M: Mode> ShardState<M> {
         sessions.entry(index).count_written(position);
     }
 
-    /// Whether all changes of the session are written down.
-    #[inline]
-    pub(crate) fn is_fully_persistent(&self, index: SessionIndex) -> bool {
-        self.number_in_log(index).is_some()
-    }
-
     /// What the session is called in the log, if all of it is written down.
     pub(crate) fn number_in_log(&self, index: SessionIndex) -> Option<SessionNumber> {
-        let written =
-            self.sessions.persisted(index).filter(|written| M::RECORDS && written.extent == PersistenceScope::All);
+        let written = self.sessions.persisted(index).filter(|written| written.extent == PersistenceScope::All);
         written.map(|written| written.number)
     }
 
@@ -88,19 +77,15 @@ impl<M: Mode> ShardState<M> {
     /// The client of a session has come.
     #[inline]
     pub(crate) fn persist_connected(&mut self, index: SessionIndex) {
-        if M::RECORDS {
-            let at_ms = self.clock.now_ms();
-            self.persist_presence(index, |session| Record::Returned { session, at_ms });
-        }
+        let at_ms = self.clock.now_ms();
+        self.persist_presence(index, |session| Record::Returned { session, at_ms });
     }
 
     /// The client of a session has gone.
     #[inline]
     pub(crate) fn persist_disconnected(&mut self, index: SessionIndex) {
-        if M::RECORDS {
-            let at_ms = self.clock.now_ms();
-            self.persist_presence(index, |session| Record::Left { session, at_ms });
-        }
+        let at_ms = self.clock.now_ms();
+        self.persist_presence(index, |session| Record::Left { session, at_ms });
     }
 
     fn persist_presence(&mut self, index: SessionIndex, record: impl FnOnce(SessionNumber) -> Record<'static>) {
@@ -112,35 +97,17 @@ impl<M: Mode> ShardState<M> {
     }
 
     /// The session ends. Where it is owed messages, which may have to go to others, the log has it until
-    /// [`ShardState::persist_cleared`], as one that ends with its connection: gives what it is called there.
+    /// [`Mode::record_cleared`](crate::mode::Mode::record_cleared), as one that ends with its connection: gives what it is called there.
     #[inline]
     pub(crate) fn persist_ended(&mut self, index: SessionIndex) -> Option<SessionNumber> {
-        if !M::RECORDS {
-            return None;
-        }
         let PersistedSession { number, extent, .. } = self.sessions.persisted(index)?;
         let is_owed_any = self.sessions[index].outbound().is_some_and(|outbound| !outbound.is_empty());
         if extent == PersistenceScope::All && is_owed_any {
-            self.persist_change(index, &Change::ExpiryInterval(0));
+            self.persist(index, &Change::ExpiryInterval(0));
             return Some(number);
         }
         self.log.record_for_packet(Record::Ended(number));
         None
-    }
-
-    /// A session that has ended, but for what it leaves behind, changes.
-    pub(crate) fn persist_ended_change(&mut self, session: SessionNumber, change: &Change) {
-        self.log.record(Record::Changed { session, change, packet_id: None });
-    }
-
-    /// A session that has ended has left nothing behind.
-    #[inline]
-    pub(crate) fn persist_cleared(&mut self, number: Option<SessionNumber>) {
-        if M::RECORDS
-            && let Some(number) = number
-        {
-            self.log.record(Record::Ended(number));
-        }
     }
 
     /// A message goes to another shard, for sessions there that are written down. What the publisher is told waits for this record;
@@ -157,29 +124,33 @@ impl<M: Mode> ShardState<M> {
 
     /// What has come from another shard stands in a frame of that one, which is before the present one.
     pub(crate) fn begin_transfer(&mut self, parcel: &BatchPayload<'_>) {
-        if M::RECORDS {
-            let message = match parcel {
-                BatchPayload::Route { message, .. } => message.id,
-                BatchPayload::Share(_, delivery) => delivery.message.id(),
-                // It speaks of no message.
-                BatchPayload::Update(_) => return,
-            };
-            self.log.mark_forwarded(message);
-        }
+        let message = match parcel {
+            BatchPayload::Route { message, .. } => message.id,
+            BatchPayload::Share(_, delivery) => delivery.message.id(),
+            // It speaks of no message.
+            BatchPayload::Update(_) => return,
+        };
+        self.log.mark_forwarded(message);
     }
 
     /// All that `from` has handed over up to `sequence` has been taken, by what the present frame says.
     pub(crate) fn persist_received(&mut self, from: ShardIndex, sequence: u64) {
-        if M::RECORDS && !is(Mutant::ForgetsTook) {
+        if !is(Mutant::ForgetsTook) {
             let (from, to) = (number(from), number(self.context.shard()));
             self.log.record(Record::ForwardAccepted { from, to, sequence });
         }
     }
 
-    /// All that has been written down so far is safe before anything that follows.
-    pub(crate) fn reset_positions(&mut self) {
-        self.log.begin_packet();
-        self.sessions.reset_positions();
+    /// Writes down what a message has changed of the retained messages. Those of `$SYS` are made anew after a restart.
+    pub(super) fn persist_retained(&mut self, outgoing: &OutgoingPublish<'_>, sequence: u64) {
+        if outgoing.message.topic.starts_with("$SYS/") || is(Mutant::ForgetsRetained) {
+            return;
+        }
+        let change = match &outgoing.stored {
+            Some(message) if !outgoing.message.payload.is_empty() => RetainedChange::Set(message.clone()),
+            _ => RetainedChange::Cleared(outgoing.message.topic.into()),
+        };
+        self.log.record_for_packet(Record::Retained { sequence, change: &change });
     }
 
     /// The frame that must be safe before the client of a connection is told what has become of its packet.
@@ -197,7 +168,7 @@ impl<M: Mode> ShardState<M> {
     /// Has all output of a connection wait, from CONNACK on, until its session is safe.
     #[inline]
     pub(crate) fn pause_output(&mut self, index: ConnectionIndex) {
-        if M::RECORDS && !is(Mutant::ConnectsAtOnce) {
+        if !is(Mutant::ConnectsAtOnce) {
             let position = self.ack_position(index);
             if position > self.log.reached(self.connections[index].ack_level()) {
                 self.connections[index].block_output(position);
@@ -209,12 +180,10 @@ impl<M: Mode> ShardState<M> {
     /// Sends what the log's progress has made true.
     #[inline]
     pub(crate) fn release_durable(&mut self) {
-        if M::RECORDS {
-            self.log.record_release();
-            self.resume_output();
-            self.release_acks();
-            self.resume_after_log();
-        }
+        self.log.record_release();
+        self.resume_output();
+        self.release_acks();
+        self.resume_after_log();
     }
 
     /// Does not read from a client whose packet would add to a log that is behind; says whether that is so. `first` is the first
@@ -260,7 +229,7 @@ impl<M: Mode> ShardState<M> {
     /// Whether the log has come further since somebody was last told.
     #[inline]
     pub(crate) fn has_durable_progress(&self) -> bool {
-        M::RECORDS && (self.log.has_durable_progress() || (self.paused_readers.any_for_log() && !self.log.is_lagging()))
+        self.log.has_durable_progress() || (self.paused_readers.any_for_log() && !self.log.is_lagging())
     }
 
     fn resume_output(&mut self) {
