@@ -105,6 +105,14 @@ class Rules(unittest.TestCase):
             rules.rooms_of_the_engine_import_only_leaves, files, "connections/mod.rs:2: sessions", "shard_outbox.rs:2: {", "shard_outbox.rs:3: sessions"
         )
 
+    def test_modes_in_the_core_of_the_engine_are_found(self):
+        files = {
+            "broker/engine/src/deliver/steps.rs": "// A cluster.\nlet why = \"cluster\";\nif self.is_in_cluster() {}\nif J::PERSISTENT {}\n#[cfg(test)]\nmod tests { use crate::mode::Volatile; }\n",
+            "broker/engine/src/mode/cluster/mod.rs": "struct ClusterState;\n",
+            "broker/engine/src/lib.rs": "pub use mode::Volatile;\n",
+        }
+        self.check(rules.the_core_of_the_engine_names_no_mode, files, "steps.rs:3: cluster", "steps.rs:4: PERSISTENT")
+
     def test_circles_of_imports_are_counted(self):
         files = {
             # By a re-export, through `super`, and in an expression.

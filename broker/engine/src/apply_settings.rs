@@ -6,7 +6,7 @@ use crate::jobs::Job;
 use crate::mode::Mode;
 use crate::settings::Settings;
 use crate::shard::Shard;
-use crate::state::ShardState;
+use crate::shard::ShardState;
 
 impl<M: Mode> Shard<M> {
     /// Takes these settings on, if they are others.

@@ -7,7 +7,7 @@ use crate::authentication::identity_of;
 use crate::connect_refusal::RefusedClient;
 use crate::index::{ConnectionIndex, SessionIndex};
 use crate::mode::Mode;
-use crate::state::ShardState;
+use crate::shard::ShardState;
 use crate::text::beginning;
 
 /// Records are let through at every level of the log.

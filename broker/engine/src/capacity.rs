@@ -7,8 +7,8 @@ use tautwire_router::{Routes, ShardIndex};
 use crate::mode::Mode;
 use crate::publish_packets::OutgoingPublish;
 use crate::route::{Matches, MessageSource, RouteError};
+use crate::shard::ShardState;
 use crate::slow_consumer::SlowConsumer;
-use crate::state::ShardState;
 use crate::throttle::ThrottleEffect;
 
 impl<M: Mode> ShardState<M> {

@@ -6,7 +6,7 @@ use crate::index::ConnectionId;
 use crate::mode::Mode;
 use crate::publish_packets::SHARED_PAYLOAD_BYTES;
 use crate::shard::Shard;
-use crate::state::ShardState;
+use crate::shard::ShardState;
 
 /// With more receivers than this, what one source gives to write at a time stands in line; so many are written to in one turn.
 const RECEIVERS_MAX: usize = 64;

@@ -7,7 +7,7 @@ use tautwire_protocol::ConnectReason;
 
 use crate::index::ConnectionIndex;
 use crate::mode::Mode;
-use crate::state::ShardState;
+use crate::shard::ShardState;
 
 pub(crate) const FLAPPING_BLOCKED: &str = "connections of this client identifier break off too often";
 

@@ -14,7 +14,7 @@ use crate::publish_packets::OutgoingPublish;
 use crate::route::MessageSource;
 use crate::sessions::OfflineState;
 use crate::shard::Shard;
-use crate::state::ShardState;
+use crate::shard::ShardState;
 use crate::text::rfc3339;
 
 /// After a look that found no messages, the next one comes no sooner.

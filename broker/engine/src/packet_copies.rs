@@ -5,7 +5,7 @@ use tautwire_protocol::QoS;
 use crate::mode::Mode;
 use crate::publish_packets::{self, OutgoingPublish, SHARED_PAYLOAD_BYTES};
 use crate::route::Subscription;
-use crate::state::ShardState;
+use crate::shard::ShardState;
 
 /// What has been copied of one message.
 #[derive(Debug)]

@@ -9,7 +9,7 @@ use crate::connections::{PauseReason, Phase};
 use crate::index::ConnectionIndex;
 use crate::mode::Mode;
 use crate::paused_readers::PartialPacket;
-use crate::state::ShardState;
+use crate::shard::ShardState;
 
 impl<M: Mode> ShardState<M> {
     /// Whether a connection that keeps `rest` of a packet, in `held_bytes`, may do so although there is no room for it. It waits

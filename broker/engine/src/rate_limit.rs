@@ -4,11 +4,12 @@
 use crate::authentication::identity_of;
 use crate::connections::PauseReason;
 use crate::index::{ConnectionIndex, SessionIndex};
-use crate::jobs::{JOB_SLICE_STEPS, Job, JobProgress};
+use crate::jobs::{Job, JobProgress};
 use crate::mode::Mode;
 use crate::quotas::PublishBucket;
 use crate::shard::Shard;
-use crate::state::ShardState;
+use crate::shard::ShardState;
+use crate::work_budget::JOB_SLICE_STEPS;
 
 impl<M: Mode> ShardState<M> {
     /// The session serves a client of this connection's user from now on: what it holds counts with what the user's other clients

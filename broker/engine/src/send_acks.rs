@@ -9,7 +9,7 @@ use crate::connections::PauseReason;
 use crate::counters::{Counter, Counters};
 use crate::index::ConnectionIndex;
 use crate::mode::Mode;
-use crate::state::ShardState;
+use crate::shard::ShardState;
 
 /// Acknowledgements that wait for one connection, and as much that has not come true. A client with so many is not read from.
 const DELAYED_ACKS_MAX: usize = 1_024;

@@ -14,7 +14,7 @@ use crate::mode::Mode;
 use crate::mutant::{Mutant, is};
 use crate::publish_packets::OutgoingPublish;
 use crate::shard::Shard;
-use crate::state::ShardState;
+use crate::shard::ShardState;
 
 /// What is on its way to members of one group on other shards is this part of what the output of one connection may hold.
 const IN_TRANSIT_DIVISOR: usize = 4;

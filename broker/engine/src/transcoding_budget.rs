@@ -7,9 +7,9 @@ use tautwire_protocol::Publish;
 use crate::connections::PauseReason;
 use crate::discovery;
 use crate::index::ConnectionIndex;
+use crate::io::Io;
 use crate::mode::Mode;
 use crate::shard::{Handled, Shard};
-use crate::turn::Io;
 
 impl<M: Mode> Shard<M> {
     /// Whether a message to `topic` leads to work for which this turn has no more time.

@@ -1,5 +1,12 @@
 //! What a shard has done, by which a turn, and one client's share of it, is held to a measure.
 
+/// Steps in one turn, of all jobs together and of what is done at once. A step is a filter, a part of its check by the access rules, or a
+/// message that is let go: each takes about a microsecond, and some of them several.
+pub(crate) const STEPS_MAX: usize = 1_024;
+
+/// Steps of one job before another has its turn.
+pub(crate) const JOB_SLICE_STEPS: usize = 256;
+
 /// Packets taken in one turn, so that those who are read from last do not wait long.
 const PACKETS_MAX: usize = 16 << 10;
 /// Bytes of payloads that each part of a turn turns into other formats: what other shards have sent, what clients send, and what goes on

@@ -43,7 +43,7 @@ impl PendingPublishes {
                 ConfirmStatus::Pending => self.0.push(waiting),
                 ConfirmStatus::Confirmed => waiting.answer.send(Ok(waiting.matched)),
                 ConfirmStatus::Failed => waiting.answer.send(Err(PublishFailure::NotDurable)),
-                ConfirmStatus::Refused => waiting.answer.send(Err(PublishFailure::RejectedByCluster)),
+                ConfirmStatus::Refused => waiting.answer.send(Err(PublishFailure::NotStored)),
             }
         }
     }

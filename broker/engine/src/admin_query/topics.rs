@@ -5,9 +5,9 @@ use std::ops::ControlFlow;
 
 use tautwire_router::{Exchange, RetainedListing};
 
-use super::PAGE_MAX;
+use super::page::PAGE_MAX;
 use super::retained::keep_first;
-use crate::jobs::JOB_SLICE_STEPS;
+use crate::work_budget::JOB_SLICE_STEPS;
 
 /// Which part of the tree is wanted.
 #[derive(Debug, Clone)]

@@ -23,14 +23,14 @@ use crate::connections::LiveStart;
 use crate::contracts::MessageRefusal;
 use crate::counters::Totals;
 use crate::index::{ConnectionId, ConnectionIndex, SessionIndex};
+use crate::io::Io;
 use crate::operator::ConfirmStatus;
 use crate::publish_packets::OutgoingPublish;
 use crate::publish_range::PublishRange;
 use crate::route::{MessageSource, RouteError};
+use crate::shard::ShardState;
 use crate::shard::{Handled, Shard};
 use crate::shard_context::ShardContext;
-use crate::state::ShardState;
-use crate::turn::Io;
 
 /// Whether a session takes a message.
 pub(crate) enum Acceptance {

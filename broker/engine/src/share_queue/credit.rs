@@ -10,7 +10,7 @@ use crate::index::SessionIndex;
 use crate::mode::Mode;
 use crate::mutant::{Mutant, is};
 use crate::publish_packets::OutgoingPublish;
-use crate::state::ShardState;
+use crate::shard::ShardState;
 
 /// Queues that one member tells of its room at a time, so that it costs a bounded number of steps.
 const REPORTS_MAX: usize = 32;

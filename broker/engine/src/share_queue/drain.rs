@@ -8,12 +8,13 @@ use tautwire_session::{Change, Outbound};
 
 use super::ShareQueue;
 use crate::index::SessionIndex;
-use crate::jobs::{JOB_SLICE_STEPS, Job, JobProgress};
+use crate::jobs::{Job, JobProgress};
 use crate::mode::Mode;
 use crate::publish_packets::OutgoingPublish;
 use crate::shard::Shard;
+use crate::shard::ShardState;
 use crate::share_delivery::{Pick, share_delivery};
-use crate::state::ShardState;
+use crate::work_budget::JOB_SLICE_STEPS;
 
 /// What came of looking at the front of a queue.
 enum DrainResult {

@@ -14,7 +14,7 @@ use crate::mode::Mode;
 use crate::mutant::{Mutant, is};
 use crate::publish_packets::OutgoingPublish;
 use crate::shard::Shard;
-use crate::state::ShardState;
+use crate::shard::ShardState;
 
 impl<M: Mode> ShardState<M> {
     /// The shard with the queue of a shared subscription.

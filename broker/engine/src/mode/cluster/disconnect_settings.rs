@@ -10,7 +10,7 @@ use super::port::ClusterRequest;
 use crate::index::SessionIndex;
 use crate::mode::Clustered;
 use crate::mutant::{Mutant, is};
-use crate::state::ShardState;
+use crate::shard::ShardState;
 
 impl ShardState<Clustered> {
     /// Tells the cluster what holds now for a session, if that is news. It is safe with the state that is saved next, or left.

@@ -18,7 +18,7 @@ use crate::mutant::{Mutant, is};
 use crate::publish_packets::OutgoingPublish;
 use crate::route::MessageSource;
 use crate::shard::Shard;
-use crate::state::ShardState;
+use crate::shard::ShardState;
 
 impl Shard<Clustered> {
     /// Whether what has arrived is routed now.

@@ -37,8 +37,8 @@ pub use self::groups::home_of;
 pub use self::port::{ClusterEvent, ClusterRequest, RetainInfo, RetainedChange};
 pub use self::session_state::shares_of;
 pub use self::settings::ClusterSettings;
+use crate::io::Io;
 use crate::shard::Shard;
-use crate::turn::Io;
 
 impl Shard<Clustered> {
     /// The thread of the cluster has something to tell.

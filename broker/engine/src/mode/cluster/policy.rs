@@ -17,15 +17,15 @@ use crate::connections::LiveStart;
 use crate::contracts::MessageRefusal;
 use crate::counters::Totals;
 use crate::index::{ConnectionId, ConnectionIndex, SessionIndex};
+use crate::io::Io;
 use crate::mode::{Acceptance, Fit, Mode};
 use crate::operator::ConfirmStatus;
 use crate::publish_packets::OutgoingPublish;
 use crate::publish_range::PublishRange;
 use crate::route::RouteError;
+use crate::shard::ShardState;
 use crate::shard::{Handled, Shard};
 use crate::shard_context::ShardContext;
-use crate::state::ShardState;
-use crate::turn::Io;
 
 #[expect(private_interfaces, reason = "modes are part of the engine")]
 impl Mode for Clustered {

@@ -17,7 +17,7 @@ use crate::publish_packets::OutgoingPublish;
 use crate::publish_range::PublishRange;
 use crate::route::{MessageSource, RouteError};
 use crate::shard::Shard;
-use crate::state::ShardState;
+use crate::shard::ShardState;
 use crate::transcoding;
 
 impl Shard<Clustered> {

@@ -10,7 +10,7 @@ use crate::index::{ConnectionIndex, SessionIndex};
 use crate::mode::Clustered;
 use crate::mutant::{Mutant, is};
 use crate::shard::Shard;
-use crate::state::ShardState;
+use crate::shard::ShardState;
 
 const WHY: &str = "the cluster has not taken the message in time; it may be sent again";
 

@@ -15,7 +15,7 @@ use crate::mutant::{Mutant, is};
 use crate::publish_packets::OutgoingPublish;
 use crate::route::{MessageSource, RouteError};
 use crate::shard::Shard;
-use crate::state::ShardState;
+use crate::shard::ShardState;
 
 /// How long a SUBSCRIBE waits at most until the log has brought to its shard what the store has already. What comes later comes as any
 /// message does.

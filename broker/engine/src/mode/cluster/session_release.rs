@@ -5,7 +5,7 @@ use super::session_state::encode;
 use crate::index::SessionIndex;
 use crate::mode::Clustered;
 use crate::shard::Shard;
-use crate::state::ShardState;
+use crate::shard::ShardState;
 
 impl ShardState<Clustered> {
     /// What the record is to keep of a session; nothing of one that ends with its connection.

@@ -11,7 +11,7 @@ use crate::index::{ConnectionIndex, SessionIndex};
 use crate::mode::Clustered;
 use crate::mutant::{Mutant, is};
 use crate::shard::Shard;
-use crate::state::ShardState;
+use crate::shard::ShardState;
 
 /// With fewer messages that wait for its client, a session that had no room for a message reads on.
 pub(super) const QUEUE_LOW: usize = 16;

@@ -12,7 +12,7 @@ use crate::connect::will_bytes;
 use crate::index::SessionIndex;
 use crate::mode::{Clustered, Fit};
 use crate::shard::Shard;
-use crate::state::ShardState;
+use crate::shard::ShardState;
 
 /// What a message of the window takes by its place: the message itself with some Subscription Identifiers, and its place among the open ones.
 const WINDOW_MESSAGE_BYTES: usize = 64;

@@ -5,7 +5,7 @@ use tautwire_session::{AckLevel, Journal, LogPosition};
 use crate::ack::{Ack, DelayedAck};
 use crate::index::ConnectionIndex;
 use crate::mutant::{Mutant, is};
-use crate::state::ShardState;
+use crate::shard::ShardState;
 
 impl<J: Journal + 'static> ShardState<J> {
     /// Sends `ack` once the log has what it promises as safe as `level` says.

@@ -13,8 +13,8 @@ use super::Mode;
 use crate::ack::Ack;
 use crate::index::{ConnectionIndex, SessionIndex};
 use crate::publish_packets::OutgoingPublish;
+use crate::shard::ShardState;
 use crate::shard_context::ShardContext;
-use crate::state::ShardState;
 
 #[expect(private_interfaces, reason = "modes are part of the engine")]
 impl<J: Journal + 'static> Mode for J {

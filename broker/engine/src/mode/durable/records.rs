@@ -13,7 +13,7 @@ use crate::index::{ConnectionIndex, SessionIndex};
 use crate::mutant::{Mutant, is};
 use crate::publish_packets::OutgoingPublish;
 use crate::sessions::{PersistedSession, PersistenceScope};
-use crate::state::ShardState;
+use crate::shard::ShardState;
 
 /// In the first byte of PUBLISH [MQTT 5.0 section 3.3.1].
 const QOS_BITS: u8 = 0b110;

@@ -4,9 +4,6 @@ use std::collections::HashMap;
 
 use tautwire_cluster::names::ClientKey;
 
-use super::{ClusterRequest, ClusterState};
-use crate::index::SessionIndex;
-
 /// What the cluster is asked once for all filters of a turn.
 #[derive(Debug, Default)]
 struct InterestSyncRequest {
@@ -25,23 +22,23 @@ pub(crate) struct InterestSyncs {
 
 impl InterestSyncs {
     /// A filter is listened to. `ticket` names the question of this turn, if it is the first.
-    fn add_interest(&mut self, filter: &str, ticket: impl FnOnce() -> u64) {
+    pub(super) fn add_interest(&mut self, filter: &str, ticket: impl FnOnce() -> u64) {
         let ticket = *self.next.get_or_insert_with(ticket);
         self.by_filter.insert(filter.into(), ticket);
         self.asked.entry(ticket).or_default().filters.push(filter.into());
     }
 
     /// It is not listened to any more.
-    fn remove_interest(&mut self, filter: &str) {
+    pub(super) fn remove_interest(&mut self, filter: &str) {
         self.by_filter.remove(filter);
     }
 
     /// The question that has to be answered before all nodes know a filter.
-    fn ticket_of(&self, filter: &str) -> Option<u64> {
+    pub(super) fn ticket_of(&self, filter: &str) -> Option<u64> {
         self.by_filter.get(filter).copied()
     }
 
-    fn wait(&mut self, ticket: u64, client: ClientKey) {
+    pub(super) fn wait(&mut self, ticket: u64, client: ClientKey) {
         if let Some(question) = self.asked.get_mut(&ticket) {
             question.waiting.push(client);
         }
@@ -53,7 +50,7 @@ impl InterestSyncs {
     }
 
     /// A question is answered. Gives who has waited for that.
-    fn answered(&mut self, ticket: u64) -> Vec<ClientKey> {
+    pub(super) fn answered(&mut self, ticket: u64) -> Vec<ClientKey> {
         let InterestSyncRequest { filters, waiting } = self.asked.remove(&ticket).unwrap_or_default();
         for filter in filters {
             if self.by_filter.get(&filter) == Some(&ticket) {
@@ -64,49 +61,6 @@ impl InterestSyncs {
             *self = InterestSyncs { next: self.next, ..InterestSyncs::default() };
         }
         waiting
-    }
-}
-
-impl<F> ClusterState<F> {
-    /// Messages of QoS 0 from other nodes are wanted that match a filter.
-    pub(crate) fn add_interest(&mut self, filter: &str) {
-        self.ask(ClusterRequest::AddInterest(filter.into()));
-        let ClusterState { interest_syncs, last_number, .. } = self;
-        interest_syncs.add_interest(filter, || {
-            *last_number += 1;
-            *last_number
-        });
-    }
-
-    /// They are not any more.
-    pub(crate) fn remove_interest(&mut self, filter: &str) {
-        self.ask(ClusterRequest::RemoveInterest(filter.into()));
-        self.interest_syncs.remove_interest(filter);
-    }
-
-    /// A session has subscribed to a filter: what is acknowledged from now on waits until all nodes know it, where they may not yet.
-    pub(crate) fn await_interest_sync(&mut self, session: SessionIndex, filter: &str) {
-        if let Some(ticket) = self.interest_syncs.ticket_of(filter)
-            && let Some(served) = self.served_mut(session)
-            && served.await_interest_sync(ticket)
-        {
-            let client = served.client;
-            self.interest_syncs.wait(ticket, client);
-        }
-    }
-
-    /// All nodes know what this question was about. Gives who has waited for that.
-    pub(crate) fn sync_interest(&mut self, ticket: u64) -> Vec<SessionIndex> {
-        let mut sessions = Vec::new();
-        for client in self.interest_syncs.answered(ticket) {
-            if let Some(session) = self.session_of(client)
-                && let Some(served) = self.served_mut(session)
-            {
-                served.sync_interest(ticket);
-                sessions.push(session);
-            }
-        }
-        sessions
     }
 }
 

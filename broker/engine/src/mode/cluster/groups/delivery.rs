@@ -18,8 +18,8 @@ use crate::mode::cluster::port::ClusterRequest;
 use crate::mutant::{Mutant, is};
 use crate::publish_packets::OutgoingPublish;
 use crate::shard::Shard;
+use crate::shard::ShardState;
 use crate::share_delivery::{Pick, share_delivery};
-use crate::state::ShardState;
 use crate::transcoding;
 
 impl Shard<Clustered> {

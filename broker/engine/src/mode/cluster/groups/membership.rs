@@ -11,7 +11,7 @@ use crate::mode::Clustered;
 use crate::mode::cluster::cluster_state::SubscribeFilter;
 use crate::mode::cluster::port::ClusterRequest;
 use crate::shard::Shard;
-use crate::state::ShardState;
+use crate::shard::ShardState;
 
 /// How a shared subscription begins [MQTT-4.8.2-1].
 const SHARE: &str = "$share/";
