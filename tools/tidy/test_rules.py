@@ -97,17 +97,17 @@ class Rules(unittest.TestCase):
 
     def test_circles_among_the_rooms_of_the_engine_are_found(self):
         files = {
-            "broker/engine/src/connections/mod.rs": "use crate::index::ConnectionId;\nuse crate::sessions::Sessions;\n",
-            "broker/engine/src/shard_outbox.rs": "/// See [`ShardState`](crate::state::ShardState).\nuse crate::{paused_readers::PausedReaders, index};\nlet a = crate::sessions::A;\n",
-            "broker/engine/src/state.rs": "use crate::sessions::Sessions;\n",
+            "broker/engine/src/connection/connections/mod.rs": "use crate::index::ConnectionId;\nuse crate::session::drops::DropReason;\nuse crate::session::sessions::Sessions;\n",
+            "broker/engine/src/routing/shard_outbox.rs": "/// See [`ShardState`](crate::shard::ShardState).\nuse crate::{shard::Shard, index};\nlet a = crate::session::sessions::A;\n",
+            "broker/engine/src/shard/mod.rs": "use crate::session::sessions::Sessions;\n",
         }
         self.check(
-            rules.rooms_of_the_engine_import_only_leaves, files, "connections/mod.rs:2: sessions", "shard_outbox.rs:2: {", "shard_outbox.rs:3: sessions"
+            rules.rooms_of_the_engine_import_only_leaves, files, "connections/mod.rs:3: session::sessions", "shard_outbox.rs:2: {", "shard_outbox.rs:3: session::sessions"
         )
 
     def test_modes_in_the_core_of_the_engine_are_found(self):
         files = {
-            "broker/engine/src/deliver/steps.rs": "// A cluster.\nlet why = \"cluster\";\nif self.is_in_cluster() {}\nif J::PERSISTENT {}\n#[cfg(test)]\nmod tests { use crate::mode::Volatile; }\n",
+            "broker/engine/src/routing/deliver/steps.rs": "// A cluster.\nlet why = \"cluster\";\nif self.is_in_cluster() {}\nif J::PERSISTENT {}\n#[cfg(test)]\nmod tests { use crate::mode::Volatile; }\n",
             "broker/engine/src/mode/cluster/mod.rs": "struct ClusterState;\n",
             "broker/engine/src/lib.rs": "pub use mode::Volatile;\n",
         }

@@ -6,10 +6,10 @@ use tautwire_message::{MessageId, MessageIds};
 use tautwire_router::{Exchange, ShardIndex};
 
 use crate::counters::{Counter, Counters, Totals};
-use crate::latency::LatencyCounts;
+use crate::operations::latency::LatencyCounts;
+use crate::routing::transcoding::RequestedFormats;
 use crate::shared::Shared;
-use crate::spill::Backlog;
-use crate::transcoding::RequestedFormats;
+use crate::storage::spill::Backlog;
 
 /// This shard among all shards.
 pub(crate) struct ShardContext {

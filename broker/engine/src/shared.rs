@@ -5,14 +5,14 @@ use std::sync::Arc;
 use tautwire_memory::Memory;
 use tautwire_router::{Exchange, random};
 
-use crate::config::ConfigCell;
+use crate::connection::quotas::UserUsageTable;
 use crate::counters::Counters;
-use crate::latency::LatencyCounts;
-use crate::quotas::UserUsageTable;
-use crate::settings::Settings;
-use crate::spill::Backlog;
-use crate::throttle::Throttle;
-use crate::transcoding::RequestedFormats;
+use crate::operations::latency::LatencyCounts;
+use crate::routing::transcoding::RequestedFormats;
+use crate::session::throttle::Throttle;
+use crate::settings::config::ConfigCell;
+use crate::settings::settings::Settings;
+use crate::storage::spill::Backlog;
 
 /// What all shards of a broker have in common.
 #[derive(Clone)]

@@ -17,10 +17,10 @@ use tautwire_message::MessageRef;
 pub(crate) use self::check_budget::CheckBudget;
 pub use self::client_info::{ClientCheck, ClientInfo, RecheckOutcome};
 pub(crate) use self::review::{AccessReview, AccessReviews};
-use crate::auth_progress::AuthProgress;
-use crate::config::ConfigSnapshot;
+use crate::connection::auth_progress::AuthProgress;
 use crate::index::ConnectionId;
-use crate::retained_publisher::LastPublisher;
+use crate::routing::retained_publisher::LastPublisher;
+use crate::settings::config::ConfigSnapshot;
 
 /// The rules as a shard has them.
 pub(crate) struct AccessRules {

@@ -8,8 +8,8 @@ use tautwire_protocol::{QoS, TopicFilter};
 use tautwire_session::{PendingMessage, StoredWill};
 
 use super::CheckBudget;
-use crate::authentication::identity_of;
-use crate::connections::AuthState;
+use crate::connection::authentication::identity_of;
+use crate::connection::connections::AuthState;
 use crate::index::{ConnectionIndex, SessionIndex};
 use crate::mode::Mode;
 use crate::shard::ShardState;

@@ -5,36 +5,36 @@ mod steps;
 
 use tautwire_router::Batch;
 
-use crate::admin_query::AdminQueries;
-use crate::clock::Clock;
-use crate::config::ConfigReader;
-use crate::connections::Connections;
-use crate::current_config::CurrentConfig;
-use crate::discovery::PublishedContracts;
-use crate::jobs::Jobs;
-use crate::journal_writer::JournalWriter;
-use crate::latency::LatencyRecorder;
-use crate::memory_budget::MemoryBudget;
-use crate::message_loss::LossLog;
-use crate::metered::MeteredFilters;
+use crate::connection::connections::Connections;
+use crate::connection::paused_readers::PausedReaders;
+use crate::connection::quota_state::QuotaState;
 use crate::mode::Mode;
-use crate::paused_readers::PausedReaders;
-use crate::publish_packets::PublishPackets;
-use crate::quota_state::QuotaState;
-use crate::route::SubscriptionTable;
-use crate::scans::Scans;
-use crate::sessions::Sessions;
+use crate::operations::admin_query::AdminQueries;
+use crate::operations::latency::LatencyRecorder;
+use crate::operations::sys::SysTopics;
+use crate::operations::tap::TapState;
+use crate::routing::discovery::PublishedContracts;
+use crate::routing::metered::MeteredFilters;
+use crate::routing::publish_packets::PublishPackets;
+use crate::routing::route::SubscriptionTable;
+use crate::routing::scans::Scans;
+use crate::routing::shard_outbox::ShardOutboxes;
+use crate::routing::share_queue::ShareQueues;
+use crate::scheduling::clock::Clock;
+use crate::scheduling::jobs::Jobs;
+use crate::scheduling::work_budget::WorkBudget;
+use crate::session::message_loss::LossLog;
+use crate::session::sessions::Sessions;
+use crate::settings::config::ConfigReader;
+use crate::settings::current_config::CurrentConfig;
 use crate::shard_context::ShardContext;
-use crate::shard_outbox::ShardOutboxes;
-use crate::share_queue::ShareQueues;
-use crate::spill::SpillState;
-use crate::sys::SysTopics;
-use crate::tap::TapState;
-use crate::work_budget::WorkBudget;
+use crate::storage::journal_writer::JournalWriter;
+use crate::storage::memory_budget::MemoryBudget;
+use crate::storage::spill::SpillState;
 
 /// One shard: the connections and sessions of a part of the clients. It owns no socket and reads no clock; its
 /// surroundings bring bytes and the time, and carry away output, actions and batches for other shards, in the order of
-/// [`turn`](crate::turn()). The same calls give the same results.
+/// [`turn`](crate::scheduling::turn()). The same calls give the same results.
 ///
 /// Time is in milliseconds since the Unix epoch and must not go back.
 pub struct Shard<M: Mode> {

@@ -12,21 +12,21 @@ use tautwire_router::ShardIndex;
 use tautwire_session::AckLevel;
 
 use super::{Handled, Shard, ShardState};
-use crate::config::ConfigReader;
-use crate::connections::{Chunk, Output, PauseReason, Phase};
+use crate::connection::connections::{Chunk, Output, PauseReason, Phase};
+use crate::connection::origin::ConnectionOrigin;
+use crate::connection::read_ahead::can_overtake;
 use crate::counters::Counters;
-use crate::discovery::PublishedContracts;
-use crate::fan_out::FanOutBudget;
 use crate::index::{ConnectionId, ConnectionIndex};
 use crate::mode::Mode;
-use crate::origin::ConnectionOrigin;
-use crate::publish_packets::SHARED_PAYLOAD_BYTES;
-use crate::read_ahead::can_overtake;
-use crate::route::SubscriptionTable;
-use crate::settings::Settings;
+use crate::operations::sys::SysTopics;
+use crate::routing::discovery::PublishedContracts;
+use crate::routing::publish_packets::SHARED_PAYLOAD_BYTES;
+use crate::routing::route::SubscriptionTable;
+use crate::scheduling::fan_out::FanOutBudget;
+use crate::scheduling::timer_wheel::Timer;
+use crate::settings::config::ConfigReader;
+use crate::settings::settings::Settings;
 use crate::shared::Shared;
-use crate::sys::SysTopics;
-use crate::timer_wheel::Timer;
 
 /// How often expired retained messages are removed, and how many at a time.
 const RETAINED_EXPIRY_MS: u64 = 5_000;

@@ -10,13 +10,13 @@ use tautwire_session::Change;
 
 use super::{AccessReview, AccessReviews};
 use crate::access::{CheckBudget, ClientCheck, ClientInfo, RecheckOutcome};
-use crate::authentication::identity_of;
-use crate::connections::{AuthState, PauseReason, Phase};
+use crate::connection::authentication::identity_of;
+use crate::connection::connections::{AuthState, PauseReason, Phase};
+use crate::connection::origin::Peer;
 use crate::index::{ConnectionId, ConnectionIndex, SessionIndex};
-use crate::io::Io;
-use crate::jobs::Job;
 use crate::mode::Mode;
-use crate::origin::Peer;
+use crate::scheduling::io::Io;
+use crate::scheduling::jobs::Job;
 use crate::shard::Shard;
 
 /// A session with more subscriptions is looked at over several turns.

@@ -1,6 +1,6 @@
 //! The node's lease: a shard whose node has lost it neither reads from clients nor writes to them.
 
-use crate::connections::{Action, PauseReason, Phase};
+use crate::connection::connections::{Action, PauseReason, Phase};
 use crate::index::ConnectionIndex;
 use crate::mode::Clustered;
 use crate::mutant::{Mutant, is};

@@ -11,12 +11,12 @@ use tautwire_session::PendingMessage;
 use super::cluster_state::{LogPlace, RoutingSpan, messages_of};
 use super::fetched_session::read;
 use super::sys::NODES_TOPIC;
-use crate::fan_out::FanOutBudget;
 use crate::index::{ConnectionIndex, SessionIndex};
 use crate::mode::{Acceptance, Clustered};
 use crate::mutant::{Mutant, is};
-use crate::publish_packets::OutgoingPublish;
-use crate::route::MessageSource;
+use crate::routing::publish_packets::OutgoingPublish;
+use crate::routing::route::MessageSource;
+use crate::scheduling::fan_out::FanOutBudget;
 use crate::shard::Shard;
 use crate::shard::ShardState;
 

@@ -37,7 +37,7 @@ pub use self::groups::home_of;
 pub use self::port::{ClusterEvent, ClusterRequest, RetainInfo, RetainedChange};
 pub use self::session_state::shares_of;
 pub use self::settings::ClusterSettings;
-use crate::io::Io;
+use crate::scheduling::io::Io;
 use crate::shard::Shard;
 
 impl Shard<Clustered> {

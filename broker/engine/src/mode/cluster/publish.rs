@@ -7,18 +7,18 @@ use tautwire_session::AckLevel;
 use super::cluster_state::AckTiming;
 use super::clustered::ShardClusterState;
 use super::sys::NODES_TOPIC;
-use crate::ack::Ack;
-use crate::connections::PauseReason;
-use crate::contracts::MessageRefusal;
+use crate::connection::ack::Ack;
+use crate::connection::connections::PauseReason;
 use crate::index::{ConnectionIndex, SessionIndex};
 use crate::mode::{Clustered, Mode};
 use crate::mutant::{Mutant, is};
-use crate::publish_packets::OutgoingPublish;
-use crate::publish_range::PublishRange;
-use crate::route::{MessageSource, RouteError};
+use crate::operations::publish_range::PublishRange;
+use crate::routing::contracts::MessageRefusal;
+use crate::routing::publish_packets::OutgoingPublish;
+use crate::routing::route::{MessageSource, RouteError};
+use crate::routing::transcoding;
 use crate::shard::Shard;
 use crate::shard::ShardState;
-use crate::transcoding;
 
 impl Shard<Clustered> {
     /// Publishes to the clients of all nodes.

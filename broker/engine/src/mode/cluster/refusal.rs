@@ -5,7 +5,7 @@ use tautwire_protocol::{DisconnectReason, PubAckReason, PubRecReason};
 use tautwire_session::{Change, LogPosition};
 
 use super::cluster_state::AckTiming;
-use crate::ack::Ack;
+use crate::connection::ack::Ack;
 use crate::index::{ConnectionIndex, SessionIndex};
 use crate::mode::Clustered;
 use crate::mutant::{Mutant, is};

@@ -8,12 +8,12 @@ use tautwire_protocol::{RetainHandling, Subscribe};
 use super::cluster_state::{LogPlace, Places};
 use super::mirror::{CLEARED, RetainedVisibility, SharedRetainedStore, UnreadableMessage};
 use super::port::{ClusterRequest, RetainInfo, RetainedChange};
-use crate::connections::{LiveStart, PauseReason};
+use crate::connection::connections::{LiveStart, PauseReason};
 use crate::index::{ConnectionId, ConnectionIndex, SessionIndex};
 use crate::mode::Clustered;
 use crate::mutant::{Mutant, is};
-use crate::publish_packets::OutgoingPublish;
-use crate::route::{MessageSource, RouteError};
+use crate::routing::publish_packets::OutgoingPublish;
+use crate::routing::route::{MessageSource, RouteError};
 use crate::shard::Shard;
 use crate::shard::ShardState;
 

@@ -7,8 +7,8 @@ use tautwire_session::Change;
 
 use super::cluster_state::{Claim, Denial, Step};
 use super::port::ClusterRequest;
-use crate::connect_refusal::RefusedClient;
-use crate::connections::{PauseReason, Phase};
+use crate::connection::connect_refusal::RefusedClient;
+use crate::connection::connections::{PauseReason, Phase};
 use crate::index::{ConnectionId, ConnectionIndex, SessionIndex};
 use crate::mode::Clustered;
 use crate::shard::{Handled, Shard};

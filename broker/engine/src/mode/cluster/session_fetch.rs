@@ -15,7 +15,7 @@ use super::cluster_state::{LogPlace, Places, ReadPurpose, Step};
 use super::fetched_session::SessionFetch;
 use super::port::ClusterRequest;
 use super::session_state::{MessageSource, Pending, SessionState, StatePart};
-use crate::connections::PauseReason;
+use crate::connection::connections::PauseReason;
 use crate::index::{ConnectionId, SessionIndex};
 use crate::mode::Clustered;
 use crate::mutant::{Mutant, is};

@@ -5,8 +5,8 @@ use tautwire_protocol::QoS;
 use tautwire_session::{AckLevel, Change, LogPosition, Outbound};
 
 use super::port::ClusterRequest;
-use crate::ack::{Ack, DelayedAck};
-use crate::connections::PauseReason;
+use crate::connection::ack::{Ack, DelayedAck};
+use crate::connection::connections::PauseReason;
 use crate::index::{ConnectionIndex, SessionIndex};
 use crate::mode::Clustered;
 use crate::mutant::{Mutant, is};

@@ -8,7 +8,7 @@ use tautwire_session::Change;
 
 use super::cluster_state::LogPlace;
 use super::session_state::subscription_bytes;
-use crate::connect::will_bytes;
+use crate::connection::connect::will_bytes;
 use crate::index::SessionIndex;
 use crate::mode::{Clustered, Fit};
 use crate::shard::Shard;

@@ -9,8 +9,8 @@ use tautwire_router::ShardIndex;
 use super::cluster_state::Values;
 use crate::counters::Totals;
 use crate::mode::Clustered;
+use crate::operations::sys::{CounterTopic, SUMMED};
 use crate::shard::Shard;
-use crate::sys::{CounterTopic, SUMMED};
 use crate::text::beginning;
 
 /// The topic by which nodes tell each other. No client gets what comes by it, whatever it has subscribed to.

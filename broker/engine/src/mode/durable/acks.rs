@@ -2,7 +2,7 @@
 
 use tautwire_session::{AckLevel, Journal, LogPosition};
 
-use crate::ack::{Ack, DelayedAck};
+use crate::connection::ack::{Ack, DelayedAck};
 use crate::index::ConnectionIndex;
 use crate::mutant::{Mutant, is};
 use crate::shard::ShardState;

@@ -10,9 +10,9 @@ use tautwire_session::{AckLevel, Change, Journal, PendingMessage, Receivers, Rec
 
 use self::records::needs_persistence;
 use super::Mode;
-use crate::ack::Ack;
+use crate::connection::ack::Ack;
 use crate::index::{ConnectionIndex, SessionIndex};
-use crate::publish_packets::OutgoingPublish;
+use crate::routing::publish_packets::OutgoingPublish;
 use crate::shard::ShardState;
 use crate::shard_context::ShardContext;
 

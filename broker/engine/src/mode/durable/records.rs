@@ -8,11 +8,11 @@ use tautwire_session::{
     ShardNumber,
 };
 
-use crate::connections::PauseReason;
+use crate::connection::connections::PauseReason;
 use crate::index::{ConnectionIndex, SessionIndex};
 use crate::mutant::{Mutant, is};
-use crate::publish_packets::OutgoingPublish;
-use crate::sessions::{PersistedSession, PersistenceScope};
+use crate::routing::publish_packets::OutgoingPublish;
+use crate::session::sessions::{PersistedSession, PersistenceScope};
 use crate::shard::ShardState;
 
 /// In the first byte of PUBLISH [MQTT 5.0 section 3.3.1].

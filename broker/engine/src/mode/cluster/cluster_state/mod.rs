@@ -52,7 +52,7 @@ use self::stalled::StalledSearches;
 use super::port::{ClusterRequest, RetainInfo};
 use super::settings::ClusterSettings;
 use crate::index::{ConnectionId, SessionIndex};
-use crate::publish_range::PublishRange;
+use crate::operations::publish_range::PublishRange;
 
 /// Acknowledgements of a client after which its session is saved.
 const CHECKPOINT_ACKS: u32 = 256;

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::publish_range::PublishRange;
+use crate::operations::publish_range::PublishRange;
 
 /// Messages that the log has not taken, of which that is remembered until the operator is told.
 const FAILED_MAX: usize = 4096;

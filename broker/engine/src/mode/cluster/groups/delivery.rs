@@ -11,16 +11,16 @@ use tautwire_router::{GroupCoordinator, GroupUpdate, MemberUpdate, SessionKey, S
 use tautwire_session::PendingMessage;
 
 use super::home_of;
-use crate::contracts::QUARANTINE;
 use crate::mode::Clustered;
 use crate::mode::cluster::cluster_state::LogPlace;
 use crate::mode::cluster::port::ClusterRequest;
 use crate::mutant::{Mutant, is};
-use crate::publish_packets::OutgoingPublish;
+use crate::routing::contracts::QUARANTINE;
+use crate::routing::publish_packets::OutgoingPublish;
+use crate::routing::share_delivery::{Pick, share_delivery};
+use crate::routing::transcoding;
 use crate::shard::Shard;
 use crate::shard::ShardState;
-use crate::share_delivery::{Pick, share_delivery};
-use crate::transcoding;
 
 impl Shard<Clustered> {
     /// This node delivers a partition of a group, which is at home here.
