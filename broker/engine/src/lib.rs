@@ -56,6 +56,6 @@ pub use session::drops::{DropEvent, DropReason};
 pub use session::restore::{RestoreError, restore};
 pub use session::slow_consumer::{SlowConsumer, SlowConsumers};
 pub use settings::config::{ConfigCell, ConfigSnapshot};
-pub use settings::settings::{Acks, SESSION_QUEUE_BYTES, Settings};
+pub use settings::values::{Acks, SESSION_QUEUE_BYTES, Settings};
 pub use shard::Shard;
 pub use shared::Shared;

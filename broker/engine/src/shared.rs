@@ -11,7 +11,7 @@ use crate::operations::latency::LatencyCounts;
 use crate::routing::transcoding::RequestedFormats;
 use crate::session::throttle::Throttle;
 use crate::settings::config::ConfigCell;
-use crate::settings::settings::Settings;
+use crate::settings::values::Settings;
 use crate::storage::spill::Backlog;
 
 /// What all shards of a broker have in common.

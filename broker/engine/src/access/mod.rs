@@ -114,7 +114,7 @@ impl AccessRules {
     }
 }
 
-/// Numbers for the entries of a shard's match cache, so that a [`PublishCache`] knows topics again.
+/// Numbers for the entries of a shard's match cache, so that a [`PublishCache`](tautwire_access::PublishCache) knows topics again.
 #[derive(Debug, Default)]
 pub(crate) struct TopicStamps(u64);
 

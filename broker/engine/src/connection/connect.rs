@@ -38,15 +38,26 @@ const NEVER_S: u32 = u32::MAX;
 /// Why a CONNECT is refused, and what to say of it.
 struct ConnectRefusal(ConnectReason, Cow<'static, str>);
 
+impl ConnectRefusal {
+    fn too_many_sessions() -> ConnectRefusal {
+        ConnectRefusal(ConnectReason::QuotaExceeded, "the broker holds as many sessions as it may".into())
+    }
+}
+
+/// The session of a CONNECT.
+struct OpenedSession {
+    session: SessionIndex,
+    /// What CONNACK says in Session Present [MQTT-3.2.2-2].
+    is_present: bool,
+}
+
 impl<M: Mode> Shard<M> {
     pub(crate) fn on_connect(&mut self, index: ConnectionIndex, connect: &Connect<'_>) -> Handled {
         if !self.accepts_version(index, connect.version) {
             // [MQTT-3.1.2-2]
-            self.state.connections[index].set_maximum_packet_size(connect.properties.maximum_packet_size());
-            let reason = ConnectReason::UnsupportedProtocolVersion;
             let why = "mqtt.protocol_versions does not name this version of MQTT";
-            self.refuse_connect(index, RefusedClient::of(connect), reason, why);
-            return Handled::Ended;
+            let refusal = ConnectRefusal(ConnectReason::UnsupportedProtocolVersion, why.into());
+            return self.refuse_with(index, connect, &refusal);
         }
         if let Err(handled) = self.check_identity(index, connect) {
             return handled;
@@ -60,10 +71,9 @@ impl<M: Mode> Shard<M> {
         let (topic, properties) = match mounted {
             Ok(mounted) => mounted,
             Err(reason) => {
-                self.state.connections[index].set_maximum_packet_size(connect.properties.maximum_packet_size());
                 let reason = ConnectReason::try_from(reason).unwrap_or(ConnectReason::TopicNameInvalid);
-                self.refuse_connect(index, RefusedClient::of(connect), reason, "the will's topic is not allowed");
-                return Handled::Ended;
+                let refusal = ConnectRefusal(reason, "the will's topic is not allowed".into());
+                return self.refuse_with(index, connect, &refusal);
             }
         };
         let Ok(topic) = TopicName::new(&topic) else { return Handled::Ended };
@@ -78,12 +88,7 @@ impl<M: Mode> Shard<M> {
     fn accept_connect(&mut self, index: ConnectionIndex, connect: &Connect<'_>) -> Handled {
         let client_id = match self.validate_connect(index, connect) {
             Ok(client_id) => client_id,
-            Err(ConnectRefusal(reason, why)) => {
-                let maximum = connect.properties.maximum_packet_size();
-                self.state.connections[index].set_maximum_packet_size(maximum);
-                self.refuse_connect(index, RefusedClient::of(connect), reason, &why);
-                return Handled::Ended;
-            }
+            Err(refusal) => return self.refuse_with(index, connect, &refusal),
         };
         let name = self.session_name(index, &client_id);
         let owner = self.state.context.exchange().owner(&name);
@@ -94,54 +99,84 @@ impl<M: Mode> Shard<M> {
             // The bytes of the CONNECT go along and are decoded there.
             return Handled::Later;
         }
+        if let Err(refusal) = self.check_client(index, connect, &client_id, &name) {
+            return self.refuse_with(index, connect, &refusal);
+        }
+        let opened = match self.open_for(index, connect, &name) {
+            Ok(opened) => opened,
+            Err(handled) => return handled,
+        };
+        if !M::begin_service(self, index, opened.session, connect) {
+            return Handled::Later;
+        }
+        self.bind_session(index, opened.session, connect, opened.is_present);
+        M::pause_output(&mut self.state, index);
+        self.answer(index, connect, &client_id, opened.is_present);
+        self.state.send_pending(opened.session);
+        Handled::Done
+    }
 
-        if let Some(reason) = self.state.is_blocked(&name) {
-            self.state.connections[index].set_maximum_packet_size(connect.properties.maximum_packet_size());
-            self.refuse_connect(index, RefusedClient::of(connect), reason, FLAPPING_BLOCKED);
-            return Handled::Ended;
+    /// Tells the client why its CONNECT is refused, in a packet of a size that it takes.
+    #[cold]
+    fn refuse_with(
+        &mut self,
+        index: ConnectionIndex,
+        connect: &Connect<'_>,
+        ConnectRefusal(reason, why): &ConnectRefusal,
+    ) -> Handled {
+        self.state.connections[index].set_maximum_packet_size(connect.properties.maximum_packet_size());
+        self.refuse_connect(index, RefusedClient::of(connect), *reason, why);
+        Handled::Ended
+    }
+
+    /// Whether the client may have a session here, whatever that has.
+    fn check_client(
+        &mut self,
+        index: ConnectionIndex,
+        connect: &Connect<'_>,
+        client_id: &str,
+        name: &str,
+    ) -> Result<(), ConnectRefusal> {
+        if let Some(reason) = self.state.is_blocked(name) {
+            return Err(ConnectRefusal(reason, FLAPPING_BLOCKED.into()));
         }
         if let Some(will) = &connect.will
-            && !self.is_will_allowed(index, &client_id, will)
+            && !self.is_will_allowed(index, client_id, will)
         {
-            self.state.connections[index].set_maximum_packet_size(connect.properties.maximum_packet_size());
             let why = "the access rules do not allow the will";
-            self.refuse_connect(index, RefusedClient::of(connect), ConnectReason::NotAuthorized, why);
-            return Handled::Ended;
+            return Err(ConnectRefusal(ConnectReason::NotAuthorized, why.into()));
         }
-        if let Some((reason, why)) = self.refuse_for_log(index, connect, &name) {
+        if let Some((reason, why)) = self.refuse_for_log(index, connect, name) {
             self.state.counters().refused_disk.add(1);
-            self.state.connections[index].set_maximum_packet_size(connect.properties.maximum_packet_size());
-            self.refuse_connect(index, RefusedClient::of(connect), reason, why);
-            return Handled::Ended;
+            return Err(ConnectRefusal(reason, why.into()));
         }
+        if self.is_no_longer_allowed(index, client_id) {
+            let why = "the client is not known any more, or has been banned";
+            return Err(ConnectRefusal(ConnectReason::NotAuthorized, why.into()));
+        }
+        Ok(())
+    }
 
-        if self.is_no_longer_allowed(index, &client_id) {
-            let reason = ConnectReason::NotAuthorized;
-            self.refuse_connect(
-                index,
-                RefusedClient::of(connect),
-                reason,
-                "the client is not known any more, or has been banned",
-            );
-            return Handled::Ended;
-        }
-        if let Some(session) = self.state.sessions.find(&name) {
+    /// The session that CONNECT names: the one that was there, or a new one. Otherwise says what is to be done with CONNECT.
+    fn open_for(
+        &mut self,
+        index: ConnectionIndex,
+        connect: &Connect<'_>,
+        name: &str,
+    ) -> Result<OpenedSession, Handled> {
+        if let Some(session) = self.state.sessions.find(name) {
             // What the client had sent before it connected anew counts, a DISCONNECT above all.
             if let Some(older) = self.state.sessions.connection(session)
                 && self.state.connections[index].read_previous_first()
             {
                 self.state.connections.request_action(Action::ReadFirst(self.state.id(older), self.state.id(index)));
-                return Handled::Later;
+                return Err(Handled::Later);
             }
             self.take_over(session);
         }
-        let claimed = match M::claim(self, index, connect, &name) {
-            Ok(claimed) => claimed,
-            Err(handled) => return handled,
-        };
+        let claimed = M::claim(self, index, connect, name)?;
         // Ending a connection may have ended its session.
-        let existing = self.state.sessions.find(&name);
-        let resumed = match existing {
+        let resumed = match self.state.sessions.find(name) {
             // [MQTT-3.1.2-4]
             Some(session) if connect.clean_start && claimed.is_none() => {
                 self.end_session(session);
@@ -153,51 +188,34 @@ impl<M: Mode> Shard<M> {
         if let Some(session) = resumed
             && !self.is_review_complete(index, session)
         {
-            return Handled::Later;
+            return Err(Handled::Later);
         }
+        let opened = match self.check_session_room(index, resumed, name) {
+            // [MQTT-3.1.2-6]
+            Ok(()) => resumed.or_else(|| self.state.open_session(name)).ok_or(ConnectRefusal::too_many_sessions()),
+            Err(refusal) => Err(refusal),
+        };
+        let session = opened.map_err(|refusal| self.refuse_with(index, connect, &refusal))?;
+        Ok(OpenedSession { session, is_present: claimed.unwrap_or(resumed.is_some()) })
+    }
+
+    fn check_session_room(
+        &mut self,
+        index: ConnectionIndex,
+        resumed: Option<SessionIndex>,
+        name: &str,
+    ) -> Result<(), ConnectRefusal> {
         if resumed.is_none()
             && self.state.context.sum(|counters| &counters.sessions) >= self.state.config.settings().sessions as u64
         {
-            let reason = ConnectReason::QuotaExceeded;
-            self.refuse_connect(
-                index,
-                RefusedClient::of(connect),
-                reason,
-                "the broker holds as many sessions as it may",
-            );
-            return Handled::Ended;
+            return Err(ConnectRefusal::too_many_sessions());
         }
         let more_bytes = if resumed.is_none() { SESSION_BYTES + name.len() } else { 0 };
         if self.state.memory.share().admits(self.state.connection_bytes(index), more_bytes).is_err() {
             self.state.counters().refused_memory.add(1);
-            self.refuse_connect(
-                index,
-                RefusedClient::of(connect),
-                ConnectReason::QuotaExceeded,
-                "there is no memory for a session",
-            );
-            return Handled::Ended;
+            return Err(ConnectRefusal(ConnectReason::QuotaExceeded, "there is no memory for a session".into()));
         }
-        // [MQTT-3.1.2-6]
-        let Some(session) = resumed.or_else(|| self.state.open_session(&name)) else {
-            let reason = ConnectReason::QuotaExceeded;
-            self.refuse_connect(
-                index,
-                RefusedClient::of(connect),
-                reason,
-                "the broker holds as many sessions as it may",
-            );
-            return Handled::Ended;
-        };
-        if !M::begin_service(self, index, session, connect) {
-            return Handled::Later;
-        }
-        let is_present = claimed.unwrap_or(resumed.is_some());
-        self.bind_session(index, session, connect, is_present);
-        M::pause_output(&mut self.state, index);
-        self.answer(index, connect, &client_id, is_present);
-        self.state.send_pending(session);
-        Handled::Done
+        Ok(())
     }
 
     /// Checks what the decoder cannot; gives the Client Identifier, an assigned one where the client left it empty.

@@ -115,7 +115,7 @@ impl QuotaState {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::settings::settings::Settings;
+    use crate::settings::values::Settings;
 
     const NOW_MS: u64 = 1_700_000_000_000;
 

@@ -24,10 +24,10 @@ const PAUSED_MAX: usize = 64;
 pub(crate) struct FanOutBudget {
     /// Connections with fresh output when it began.
     dirty: usize,
-    /// [`WorkBudget::given`](crate::effort::WorkBudget::given) when it was last looked at.
+    /// [`WorkBudget::deliveries`](crate::scheduling::work_budget::WorkBudget::deliveries) when it was last looked at.
     deliveries: u64,
     bytes: u64,
-    /// [`WorkBudget::visited`](crate::effort::WorkBudget::visited) when it began.
+    /// [`WorkBudget::visits`](crate::scheduling::work_budget::WorkBudget::visits) when it began.
     visits: u64,
     /// Packets so far.
     packets: usize,

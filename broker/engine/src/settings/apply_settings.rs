@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::mode::Mode;
 use crate::scheduling::jobs::Job;
-use crate::settings::settings::Settings;
+use crate::settings::values::Settings;
 use crate::shard::Shard;
 use crate::shard::ShardState;
 

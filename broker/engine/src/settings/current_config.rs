@@ -10,7 +10,7 @@ use crate::operations::violations::ViolationReport;
 use crate::routing::contracts::ViolationLogLimiter;
 use crate::settings::config::ConfigSnapshot;
 use crate::settings::server_limits::{ServerLimits, ServerLimitsTable};
-use crate::settings::settings::Settings;
+use crate::settings::values::Settings;
 
 /// Settings, contracts and access rules that hold for this shard now.
 pub(crate) struct CurrentConfig {

@@ -4,4 +4,4 @@ pub(crate) mod apply_settings;
 pub(crate) mod config;
 pub(crate) mod current_config;
 pub(crate) mod server_limits;
-pub(crate) mod settings;
+pub(crate) mod values;

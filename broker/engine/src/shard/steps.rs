@@ -25,7 +25,7 @@ use crate::routing::route::SubscriptionTable;
 use crate::scheduling::fan_out::FanOutBudget;
 use crate::scheduling::timer_wheel::Timer;
 use crate::settings::config::ConfigReader;
-use crate::settings::settings::Settings;
+use crate::settings::values::Settings;
 use crate::shared::Shared;
 
 /// How often expired retained messages are removed, and how many at a time.

@@ -14,7 +14,7 @@ use crate::mode::Mode;
 use crate::shard::{Handled, Shard};
 
 impl<M: Mode> Shard<M> {
-    /// What a client has said to show who it is, to be answered by [`Shard::decide`]. `None` where that has been taken already.
+    /// What a client has said to show who it is, to be answered by [`Shard::apply_auth_decision`]. `None` where that has been taken already.
     pub fn take_auth_request(&mut self, id: ConnectionId) -> Option<AuthRequest> {
         self.state.connections.get(id)?.auth_state_mut()?.take_auth_request()
     }

@@ -21,7 +21,7 @@ pub enum Action {
     /// unconsumed bytes again.
     ReadFirst(ConnectionId, ConnectionId),
     /// Find out who the client is: take [`Shard::take_auth_request`](crate::Shard::take_auth_request), and give the verdict to
-    /// [`Shard::decide`](crate::Shard::decide), at once or later.
+    /// [`Shard::apply_auth_decision`](crate::Shard::apply_auth_decision), at once or later.
     Ask(ConnectionId),
 }
 

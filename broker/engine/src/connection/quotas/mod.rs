@@ -1,6 +1,6 @@
 //! What one client may do, and what the clients of one user may do together: values, and the small types by which they are charged.
 //!
-//! The values are those of the settings, the same for everybody: [`Settings::quotas`](crate::settings::settings::Settings::quotas). The client's
+//! The values are those of the settings, the same for everybody: [`Settings::quotas`](crate::settings::values::Settings::quotas). The client's
 //! share of memory stands apart, in the account of memory.
 
 mod bucket;

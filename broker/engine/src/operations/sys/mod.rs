@@ -5,7 +5,7 @@ mod steps;
 use tautwire_router::ShardIndex;
 
 use crate::counters::Totals;
-use crate::settings::settings::Settings;
+use crate::settings::values::Settings;
 
 /// Something that is counted, by the name of its topic.
 pub(crate) struct CounterTopic {

@@ -42,7 +42,7 @@ impl PublishedContracts {
     }
 }
 
-/// Whether a message to `topic` is a request that [`Shard::answer_discovery`] answers.
+/// Whether a message to `topic` is a request that [`Shard::answer_discovery`](crate::Shard::answer_discovery) answers.
 pub(crate) fn is_request(topic: &str) -> bool {
     matches!(topic, REQUEST | SERVICE_REQUEST)
 }

@@ -129,7 +129,7 @@ impl<M: Mode> Shard<M> {
     }
 
     /// Takes a batch from another shard, but for its first `from` entries. Where some are left because those before give so
-    /// much to write, tells with how many to begin again when [`Waiting::accepts_batches`](crate::waiting::Waiting::accepts_batches).
+    /// much to write, tells with how many to begin again when [`Shard::accepts_batches`] holds again.
     pub(crate) fn receive_batch(&mut self, sender: ShardIndex, batch: &Batch, from: usize) -> Option<usize> {
         let mut budget = FanOutBudget::begin(&self.state);
         let mut done = from;

@@ -14,7 +14,7 @@ use crate::connection::auth_progress::AuthProgress;
 use crate::operations::tap::Tap;
 use crate::operations::trace::Tracer;
 use crate::routing::metered::{MeteredFilters, TopicTotals};
-use crate::settings::settings::Settings;
+use crate::settings::values::Settings;
 
 /// What holds now. It never changes: a change makes another one, which a shard takes on as a whole between two packets.
 #[derive(Clone)]

@@ -8,7 +8,7 @@ mod steps;
 use tautwire_protocol::QoS;
 
 use crate::index::ServerLimitsIndex;
-use crate::settings::settings::Settings;
+use crate::settings::values::Settings;
 
 /// Different terms that are kept. If so many are in use at once, the last ones are replaced.
 const SERVER_LIMITS_MAX: usize = 1024;

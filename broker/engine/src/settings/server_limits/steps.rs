@@ -8,7 +8,7 @@ use super::ServerLimits;
 use crate::connection::connections::Phase;
 use crate::index::ConnectionIndex;
 use crate::mode::Mode;
-use crate::settings::settings::Settings;
+use crate::settings::values::Settings;
 use crate::shard::ShardState;
 
 impl<M: Mode> ShardState<M> {
