@@ -13,6 +13,11 @@ from support import ROOT, SAID, TARGET, WithProject, broker, only, slow
 BUILT = {"CARGO_TARGET_DIR": str(TARGET / "packages")}
 
 
+def without_time(member: tarfile.TarInfo, folder: str) -> tarfile.TarInfo:
+    """All files in a .crate have the same time; cargo would take those of a later build for the ones that it has compiled."""
+    return tarfile.data_filter(member, folder).replace(mtime=None)
+
+
 class Crates(WithProject):
     def setUp(self) -> None:
         super().setUp()
@@ -25,7 +30,7 @@ class Crates(WithProject):
         patches = ["\n[patch.crates-io]\n"]
         for crate in versions.CRATES:
             with tarfile.open(only(f"crates/{crate}-{version}.crate")) as archive:
-                archive.extractall(self.project / "crates", filter="data")
+                archive.extractall(self.project / "crates", filter=without_time)
             patches.append(f'{crate} = {{ path = "crates/{crate}-{version}" }}\n')
         with (self.project / "Cargo.toml").open("a") as manifest:
             manifest.writelines(patches)

@@ -1,24 +1,24 @@
-//! Named values, as text for people or as a JSON object.
+//! Named values that print as text or as a JSON object.
 
 use std::fmt::Write as _;
 
 use crate::json::push_string;
 
-/// What a field holds.
+/// The value of a field.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Value {
     Number(u64),
     Flag(bool),
     Text(String),
-    /// A value that is JSON already.
+    /// JSON text.
     Json(String),
-    /// Nothing is known, or there is nothing.
+    /// Unknown or none.
     Null,
     List(Vec<Value>),
     Object(Fields),
 }
 
-/// Fields in their order.
+/// An ordered list of fields.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Fields(Vec<(&'static str, Value)>);
 
@@ -32,7 +32,7 @@ impl Fields {
         self.0.push((name, value.into()));
     }
 
-    /// A JSON object.
+    /// Appends the fields as a JSON object.
     pub(crate) fn push_json(&self, out: &mut String) {
         out.push('{');
         for (at, (name, value)) in self.0.iter().enumerate() {
@@ -46,7 +46,7 @@ impl Fields {
         out.push('}');
     }
 
-    /// `name=value` one behind the other, each with a space in front. Texts are quoted, and what is not known is left out.
+    /// Appends the fields as ` name=value` each. Strings are quoted, and null values are omitted.
     pub(crate) fn push_text(&self, out: &mut String) {
         for (name, value) in &self.0 {
             if *value != Value::Null {

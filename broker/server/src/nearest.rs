@@ -1,8 +1,8 @@
-//! Finding the name somebody probably meant.
+//! Suggests the name that was probably meant.
 
-/// The candidate nearest to `given` by edit distance, if one is near enough to be worth suggesting.
+/// Returns the candidate with the smallest edit distance to `given`, if it is close enough.
 ///
-/// Near enough means at most a third of the longer name is different, and always allows one slip.
+/// Close enough means that at most a third of the longer name differs; one edit is always allowed.
 pub(crate) fn nearest<'a>(given: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     candidates
         .into_iter()
@@ -15,7 +15,7 @@ pub(crate) fn nearest<'a>(given: &str, candidates: impl IntoIterator<Item = &'a 
         .map(|(_, candidate)| candidate)
 }
 
-/// Insertions, deletions, replacements and swaps of neighbours (each costs one) that turn `a` into `b`.
+/// The number of insertions, deletions, replacements and swaps of neighbours that turn `a` into `b`.
 pub(crate) fn edit_distance(a: &str, b: &str) -> usize {
     let a: Vec<char> = a.chars().collect();
     let b: Vec<char> = b.chars().collect();

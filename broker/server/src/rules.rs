@@ -1,4 +1,4 @@
-//! The file with the access rules.
+//! Loads the access rules.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -10,15 +10,15 @@ use crate::config::listener::Listener;
 use crate::files;
 use crate::shared::{Part, Parts};
 
-/// Reads and compiles a file of rules.
+/// Reads and compiles a file with access rules.
 ///
 /// # Errors
-/// Everything that is wrong with it, a line each.
+/// All errors, one line each.
 pub(crate) fn load(path: &Path) -> Result<Arc<Policy>, Vec<String>> {
     read_policy(Some(path)).map(Arc::new)
 }
 
-/// Without a file everything is allowed.
+/// Reads the rules of `path`; without a file, everything is allowed.
 fn read_policy(path: Option<&Path>) -> Result<Policy, Vec<String>> {
     let Some(path) = path else { return Ok(Policy::open()) };
     let name = path.display().to_string();
@@ -31,10 +31,10 @@ fn parse(name: &str, text: &str) -> Result<Policy, Vec<String>> {
     Policy::parse(name, text).map_err(|errors| errors.iter().map(ToString::to_string).collect())
 }
 
-/// The rules that a configuration names, those of listeners too. Those that are shared stand in place of the common ones.
+/// Loads the rules of a configuration, including those of listeners. Shared rules replace the common ones.
 ///
 /// # Errors
-/// Everything that is wrong with them, likewise.
+/// All errors, one line each.
 pub(crate) fn load_all(config: &Config, shared: &Parts) -> Result<Arc<Policy>, Vec<String>> {
     let mut errors = Vec::new();
     let mut checked = |read: Result<Policy, Vec<String>>| {
@@ -47,8 +47,8 @@ pub(crate) fn load_all(config: &Config, shared: &Parts) -> Result<Arc<Policy>, V
         Some(text) => parse(Part::Acl.file(), text),
         None => read_policy(config.acl.file.get()),
     });
-    let of_listener = |listener: Listener| Some((listener.name.into(), checked(read_policy(listener.acl?.get()))));
-    let listeners = config.listeners().into_iter().filter_map(of_listener).collect();
+    let listener_policy = |listener: Listener| Some((listener.name.into(), checked(read_policy(listener.acl?.get()))));
+    let listeners = config.listeners().into_iter().filter_map(listener_policy).collect();
     if errors.is_empty() { Ok(Arc::new(common.with_listeners(listeners))) } else { Err(errors) }
 }
 
@@ -62,9 +62,9 @@ mod tests {
         let file = Override::from_argument("acl.file=/no/such/file").expect("a key and a value");
         let config = Config::load(None, &[file]).expect("good");
         let shared = |acl: &str| Parts { acl: Some(acl.to_owned()), ..Parts::default() };
-        let told = |parts| load_all(&config, &parts).expect_err("refused").join("\n");
-        assert!(told(Parts::default()).starts_with("/no/such/file: "));
-        assert!(told(shared("[[role]]")).starts_with("cluster/acl:"), "{}", told(shared("[[role]]")));
+        let load_error = |parts| load_all(&config, &parts).expect_err("refused").join("\n");
+        assert!(load_error(Parts::default()).starts_with("/no/such/file: "));
+        assert!(load_error(shared("[[role]]")).starts_with("cluster/acl:"), "{}", load_error(shared("[[role]]")));
         let rules = "[[role]]\nname = \"a\"\nrules = [{ allow = \"publish\", topics = \"#\" }]\n";
         assert!(load_all(&config, &shared(rules)).is_ok_and(|policy| policy.rule_count() == 1));
     }

@@ -1,12 +1,12 @@
-//! Lines for standard error.
+//! Writes lines to standard error.
 //!
-//! `eprintln!` writes each piece of its format by itself, because standard error has no buffer. Two programs that share a terminal
-//! or a log file would mix their lines. It also panics when nobody reads any more.
+//! `eprintln!` writes each piece of its format separately, because standard error is not buffered, so the lines of two programs that share
+//! a terminal or a log file would mix. It also panics if the reader is gone.
 
 use std::fmt;
 use std::io::Write;
 
-/// Writes a line to standard error, whole. Nothing happens when nobody reads it any more.
+/// Writes a line to standard error in one write. Errors are ignored.
 pub(crate) fn write_line(line: fmt::Arguments<'_>) {
     write_whole(&mut std::io::stderr(), line);
 }
@@ -19,7 +19,7 @@ fn write_whole(out: &mut impl Write, line: fmt::Arguments<'_>) {
 mod tests {
     use super::*;
 
-    /// Keeps each write apart.
+    /// Records each write separately.
     struct Writes(Vec<Vec<u8>>);
 
     impl Write for Writes {

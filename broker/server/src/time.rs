@@ -1,14 +1,14 @@
-//! The time since 1970, and calendar time in UTC, which the standard library does not know.
+//! Unix time and calendar time in UTC, which the standard library lacks.
 
 use std::fmt::{self, Write as _};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-/// The time since the Unix epoch; nothing for a clock that stands before it.
+/// The time since the Unix epoch; zero if the clock is set to an earlier time.
 pub(crate) fn since_epoch() -> Duration {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default()
 }
 
-/// A moment in UTC, in parts.
+/// A point in time in UTC, split into its parts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct UtcTime {
     pub(crate) unix_s: u64,
@@ -30,7 +30,7 @@ impl UtcTime {
         Self::from(SystemTime::now())
     }
 
-    /// From seconds and nanoseconds since 1970-01-01T00:00:00Z.
+    /// Converts seconds and nanoseconds since 1970-01-01T00:00:00Z.
     pub(crate) fn from_unix(unix_s: u64, nanosecond: u32) -> Self {
         let days = unix_s / 86_400;
         let second_of_day = unix_s % 86_400;
@@ -60,9 +60,9 @@ impl UtcTime {
         }
     }
 
-    /// When a day begins, in seconds since 1970; `None` before that, and for a day that there is not.
+    /// The start of a day in seconds since 1970; `None` for earlier and for invalid days.
     pub(crate) fn unix_s_of(year: u16, month: u8, day: u8) -> Option<u64> {
-        // As below, the other way round.
+        // The inverse of `from_unix`.
         let from_march = u64::from(year).checked_sub(u64::from(month <= 2))?;
         let march_month = (u64::from(month) + 9) % 12;
         let day_of_year = (153 * march_month + 2) / 5 + u64::from(day).checked_sub(1)?;
@@ -72,14 +72,16 @@ impl UtcTime {
         ((found.year, found.month, found.day) == (year.into(), month, day)).then_some(found.unix_s)
     }
 
-    /// RFC 3339 to the second, for example `2026-01-31T09:05:07Z`.
+    /// Formats the time as RFC 3339 to the second, for example `2026-01-31T09:05:07Z`.
     pub(crate) fn to_rfc3339(self) -> String {
         let mut text = String::new();
         self.push_rfc3339(&mut text, 0);
         text
     }
 
-    /// Appends RFC 3339 with so many digits of a second (0 to 9), for example `2026-01-31T09:05:07.250Z`.
+    /// Appends the time as RFC 3339 with up to 9 digits of a second.
+    ///
+    /// For example, three digits give `2026-01-31T09:05:07.250Z`.
     pub(crate) fn push_rfc3339(&self, text: &mut String, digits: u32) {
         let _ = write!(text, "{self}");
         if digits > 0 {
@@ -92,7 +94,7 @@ impl UtcTime {
 }
 
 impl From<SystemTime> for UtcTime {
-    /// Times before 1970 count as 1970: only a clock that was never set says so.
+    /// Times before 1970 become 1970; only a clock that was never set reports them.
     fn from(time: SystemTime) -> Self {
         let since = time.duration_since(UNIX_EPOCH).unwrap_or_default();
         Self::from_unix(since.as_secs(), since.subsec_nanos())

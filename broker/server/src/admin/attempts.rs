@@ -1,18 +1,18 @@
-//! Logins that have failed: whoever goes on failing has to wait before the next is looked at.
+//! Failed logins: after repeated failures the next attempt has to wait.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// So many failures cost nothing: people mistype.
+/// Failures without a penalty: people mistype.
 const FREE_FAILURES: u32 = 3;
-/// The wait after the first failure that costs; it doubles with each.
+/// Wait after the first failure with a penalty; it doubles with each.
 const WAIT_FIRST: Duration = Duration::from_secs(1);
-/// No wait is longer. A stranger who fails on purpose keeps a user out no longer than this, and nobody who has a token.
+/// Longest wait. An attacker who fails on purpose locks a user out no longer than this, and never the holder of a token.
 const WAIT_MAX: Duration = Duration::from_secs(60);
-/// After so long without a failure, those before are forgotten.
+/// Failures are forgotten after this long without another.
 const EXPIRY: Duration = Duration::from_secs(900);
-/// Names that are remembered. Beyond it, the one that has waited enough the longest is forgotten.
+/// Limit for tracked names. Beyond it, the name whose wait ended first is dropped.
 const NAMES_MAX: usize = 1_024;
 
 /// Failures by name.
@@ -35,13 +35,13 @@ impl Failures {
 }
 
 impl Attempts {
-    /// How long this name still has to wait; `None`: not at all.
+    /// The remaining wait of this name; `None` if there is none.
     pub(super) fn wait(&self, name: &str, now: Instant) -> Option<Duration> {
         let failures = *self.locked().get(name)?;
         failures.wait().checked_sub(now.saturating_duration_since(failures.last)).filter(|left| !left.is_zero())
     }
 
-    /// It has failed.
+    /// Records a failed login.
     pub(super) fn failed(&self, name: &str, now: Instant) {
         let mut names = self.locked();
         if names.len() >= NAMES_MAX && !names.contains_key(name) {
@@ -58,7 +58,7 @@ impl Attempts {
         *failures = Failures { count: failures.count.saturating_add(1), last: now };
     }
 
-    /// It has not.
+    /// Resets the failures of this name.
     pub(super) fn succeeded(&self, name: &str) {
         self.locked().remove(name);
     }
@@ -85,7 +85,7 @@ mod tests {
         assert_eq!(attempts.wait("ann", start + Duration::from_secs(59)), Some(Duration::from_secs(1)));
         assert_eq!(attempts.wait("ann", start + WAIT_MAX), None);
         attempts.failed("ann", start + EXPIRY);
-        assert_eq!(attempts.wait("ann", start + EXPIRY), None, "it begins anew");
+        assert_eq!(attempts.wait("ann", start + EXPIRY), None, "the count starts again");
         attempts.failed("bob", start);
         attempts.succeeded("bob");
         assert_eq!(attempts.locked().len(), 1);

@@ -1,4 +1,4 @@
-//! Bans, by the admin API.
+//! Bans in the admin API.
 
 use tautwire_identity::limits::BAN_REASON_BYTES_MAX;
 use tautwire_identity::{Ban, BanError, BanTarget, Now};
@@ -11,17 +11,17 @@ use crate::identity::ban_file;
 use crate::json::{self, Value};
 use crate::shared::Parts;
 
-/// Who can be banned, as it is called in JSON.
+/// The kinds of ban targets, as named in JSON.
 const KINDS: &str = "client_id, user or network";
 
-/// All bans that hold.
+/// Lists the active bans.
 pub(super) fn list(call: &mut RequestContext<'_, '_>) -> Result<Response, Response> {
     let authenticator = call.admin.reloader.authenticator();
     let body = ban_file::to_json(&authenticator.bans().list(authenticator.now()));
     Ok(Response::new(Status::OK, JSON, body))
 }
 
-/// Bans somebody, or changes the ban; who is connected under that name is disconnected.
+/// Adds or changes a ban, and disconnects the clients it matches.
 pub(super) fn add(call: &mut RequestContext<'_, '_>) -> Result<Response, Response> {
     let (who, value) = parse_target(call)?;
     let whole = |text: &str| text.parse::<u64>().ok();
@@ -36,84 +36,86 @@ pub(super) fn add(call: &mut RequestContext<'_, '_>) -> Result<Response, Respons
     let ban = Ban { who: who.clone(), until_unix_s, why: value.text("why").into() };
     if call.admin.reloader.node().is_some() {
         share(call, &ban, now)?;
-        log::info!("admin: {who} is banned on all nodes");
+        log::info!("admin: {who} banned on all nodes");
         return Ok(Response::new(Status::CREATED, JSON, "{}\n"));
     }
     authenticator.bans().add(ban, now).map_err(|error| match error {
-        BanError::Full => Response::error(Status::CONFLICT, "bans_full", "there are as many bans as may be"),
+        BanError::Full => {
+            Response::error(Status::CONFLICT, "bans_full", "the limit of bans is reached; remove one first")
+        }
         BanError::Reason => too_long(),
     })?;
-    log::info!("admin: {who} is banned");
+    log::info!("admin: {who} banned");
     call.admin.reloader.enforce_bans();
     persist(call.admin, Response::new(Status::CREATED, JSON, "{}\n"))
 }
 
-/// Takes a ban back.
+/// Removes a ban.
 pub(super) fn remove(call: &mut RequestContext<'_, '_>) -> Result<Response, Response> {
     let (who, _) = parse_target(call)?;
     let was_shared = call.admin.reloader.node().is_some() && remove_shared(call, &who)?;
-    // A rule may have made one here.
+    // A rule may have added a ban on this node.
     if call.admin.reloader.authenticator().bans().remove(&who) || was_shared {
-        log::info!("admin: {who} is not banned any more");
+        log::info!("admin: {who} unbanned");
         return persist(call.admin, Response::new(Status::NO_CONTENT, JSON, ""));
     }
-    Err(not_found("there is no such ban"))
+    Err(not_found("no such ban"))
 }
 
-/// The ban is one of those that all nodes of the cluster share. They look at their clients when they take it on.
+/// Adds the ban to those that all nodes of the cluster share. Each node enforces it when it applies the revision.
 fn share(call: &RequestContext<'_, '_>, ban: &Ban, now: Now) -> Result<(), Response> {
     if ban.why.len() > BAN_REASON_BYTES_MAX {
         return Err(too_long());
     }
     shared::change_parts(call, |parts| {
         let mut bans = shared_bans(parts, now)?;
-        bans.retain(|held| held.who != ban.who);
+        bans.retain(|other| other.who != ban.who);
         bans.push(ban.clone());
         Ok(Parts { bans: Some(ban_file::to_json(&bans)), ..parts.clone() })
     })
 }
 
-/// It is none of them any more. Whether it was.
+/// Removes the ban from the shared ones. Returns whether it was there.
 fn remove_shared(call: &RequestContext<'_, '_>, who: &BanTarget) -> Result<bool, Response> {
     let now = call.admin.reloader.authenticator().now();
-    let is_shared = |parts: &Parts| Ok::<_, Response>(shared_bans(parts, now)?.iter().any(|held| held.who == *who));
+    let is_shared = |parts: &Parts| Ok::<_, Response>(shared_bans(parts, now)?.iter().any(|other| other.who == *who));
     let node = call.admin.reloader.node();
     if !node.map_or(Ok(false), |node| is_shared(&node.sharing().latest.parts))? {
         return Ok(false);
     }
     shared::change_parts(call, |parts| {
         let mut bans = shared_bans(parts, now)?;
-        bans.retain(|held| held.who != *who);
+        bans.retain(|other| other.who != *who);
         Ok(Parts { bans: Some(ban_file::to_json(&bans)), ..parts.clone() })
     })?;
     Ok(true)
 }
 
-/// Those that are shared and not over.
+/// The shared bans that have not expired.
 fn shared_bans(parts: &Parts, now: Now) -> Result<Vec<Ban>, Response> {
-    let bans = parts.bans().map_err(|errors| Response::wrong_configuration(&errors))?;
+    let bans = parts.bans().map_err(|errors| Response::invalid_configuration(&errors))?;
     Ok(bans.into_iter().filter(|ban| ban.until_unix_s.is_none_or(|until_s| now.unix_s < until_s)).collect())
 }
 
-/// Writes down what holds now, where there is a file for it.
+/// Persists the current bans, if a file is configured.
 fn persist(admin: &Admin, done: Response) -> Result<Response, Response> {
     admin.reloader.authenticator().persist_bans().map(|()| done).map_err(|error| {
-        log::error!("bans are not kept: {error}");
-        let message = format!("it is so until the broker ends, and not after a restart: {error}");
+        log::error!("cannot persist bans: {error}");
+        let message = format!("the change is in effect, but does not survive a restart: {error}");
         Response::error(Status::INTERNAL, "bans_not_written", &message)
     })
 }
 
-/// Who is meant by the body of a request.
+/// Reads the target of a ban from the body of a request.
 fn parse_target(call: &mut RequestContext<'_, '_>) -> Result<(BanTarget, Value), Response> {
     let text = str::from_utf8(call.body()?).map_err(|_| bad_request("the body is not UTF-8"))?;
     let value = json::parse(text).map_err(|error| {
-        let message = format!("the body is no JSON: {} at byte {}", error.message, error.offset);
+        let message = format!("the body is not valid JSON: {} at byte {}", error.message, error.offset);
         Response::error(Status::BAD_REQUEST, "bad_json", &message)
     })?;
     let who = ban_file::banned(&value).map_err(|why| match why {
         Some(why) => bad_request(&why),
-        None => bad_request(&format!("say who is meant by one of {KINDS}")),
+        None => bad_request(&format!("the target is missing: give {KINDS}")),
     })?;
     Ok((who, value))
 }

@@ -1,4 +1,4 @@
-//! Who asks.
+//! Authentication of the caller of a request.
 
 use std::time::Instant;
 
@@ -11,20 +11,20 @@ use super::routes::unauthorized;
 use super::sessions::ActiveSession;
 use super::token::Token;
 
-/// Somebody who has shown who it is.
+/// An authenticated caller.
 #[derive(Debug, Clone)]
 pub(super) struct Caller {
     pub(super) principal: Principal,
     pub(super) current_grant: CurrentGrant,
-    /// Where it has come by a cookie, which browsers send whoever makes them ask. Without, it has shown a token.
+    /// Set if the caller authenticated with a cookie, which browsers attach to any page's request. `None` for a token.
     pub(super) session: Option<Box<ActiveSession>>,
 }
 
 impl Admin {
-    /// Who sends a request.
+    /// Authenticates the sender of a request.
     ///
     /// # Errors
-    /// The answer to one that does not show who sends it, or whose cookie may have been sent without its owner's will.
+    /// The response to a request without valid credentials, or with a cookie but without a valid CSRF token.
     pub(super) fn caller(&self, head: &Head) -> Result<Caller, Response> {
         let credentials = self.credentials.get();
         if let Some(token) = &head.token {
@@ -35,10 +35,10 @@ impl Admin {
         let find = |cookie: &String| self.sessions.find(cookie, &credentials, limits, Instant::now());
         let found = head.cookies.iter().find_map(find).ok_or_else(unauthorized)?;
         if !head.is_safe() {
-            is_loopback(head)?;
+            check_same_origin(head)?;
             let is_known = head.csrf.as_ref().is_some_and(|given| Token::of_text(&found.csrf).is(given));
             if !is_known {
-                let message = "requests with a cookie that are not GET or HEAD need the field X-CSRF-Token, as GET /session has it";
+                let message = "a request with a cookie other than GET and HEAD needs the field X-CSRF-Token with the csrf value of GET /session";
                 return Err(Response::error(Status::FORBIDDEN, "csrf", message));
             }
         }
@@ -51,21 +51,21 @@ impl Admin {
 }
 
 impl Admin {
-    /// Whether a caller whose request goes on for long may still do what it does: a reload may have taken its role, or it has logged out.
+    /// Whether the caller of a long request still has the permission: a reload may have removed its role, or it has logged out.
     pub(super) fn is_still_allowed(&self, caller: &Caller, needs: Permission) -> bool {
-        let is_here = caller.session.as_ref().is_none_or(|found| self.sessions.has(&found.digest));
-        let current_grant = self.credentials.get().current_grant(&caller.principal).filter(|_| is_here);
+        let is_logged_in = caller.session.as_ref().is_none_or(|found| self.sessions.has(&found.digest));
+        let current_grant = self.credentials.get().current_grant(&caller.principal).filter(|_| is_logged_in);
         current_grant.is_some_and(|current_grant| needs.check(current_grant.grant).is_ok())
     }
 }
 
-/// Whether a page of this address makes the request, or no page at all. Browsers say so, and pages cannot make them say something else.
+/// Checks that the request comes from a page of this origin or from no page. Browsers set the field, and pages cannot change it.
 ///
 /// # Errors
-/// The answer to a request that another page makes.
-pub(super) fn is_loopback(head: &Head) -> Result<(), Response> {
+/// The response to a request from another origin.
+pub(super) fn check_same_origin(head: &Head) -> Result<(), Response> {
     match head.fetch_site.as_deref() {
         None | Some("same-origin" | "none") => Ok(()),
-        Some(_) => Err(Response::error(Status::FORBIDDEN, "csrf", "a page of another address makes this request")),
+        Some(_) => Err(Response::error(Status::FORBIDDEN, "csrf", "cross-origin requests are not allowed")),
     }
 }

@@ -1,4 +1,4 @@
-//! Clients and their sessions: listed, looked at, disconnected.
+//! Clients and their sessions: list, inspect, disconnect.
 
 use tautwire_engine::{ClientDetail, ClientOrder, ClientSummary, ClientsQuery, DropEvent, PAGE_MAX, Rank};
 use tautwire_protocol::ProtocolVersion;
@@ -10,10 +10,10 @@ use super::response::{JSON, Response, Status};
 use super::routes::{RequestContext, not_found};
 use crate::fields::Fields;
 
-/// Rows where the request does not say how many.
+/// Default page size.
 const PAGE_DEFAULT: usize = 100;
 
-/// What `sort` may be.
+/// Valid values of `sort`.
 const ORDERS: [(&str, ClientOrder); 8] = [
     ("client_id", ClientOrder::ClientId),
     ("user", ClientOrder::User),
@@ -25,11 +25,11 @@ const ORDERS: [(&str, ClientOrder); 8] = [
     ("dropped_messages", ClientOrder::DroppedMessages),
 ];
 
-/// A client that a request means.
+/// The client that a request addresses.
 pub(super) struct ClientSelector {
-    /// Of its session.
+    /// The name of its session.
     pub(super) name: String,
-    /// What else the query says.
+    /// The remaining query parameters.
     pub(super) query: Query,
 }
 
@@ -46,7 +46,7 @@ pub(super) fn list(call: &mut RequestContext<'_, '_>) -> Result<Response, Respon
     let mut query = Query::parse(&call.head.query)?;
     let truth = |text: &str| text.parse::<bool>().ok();
     let orders = ORDERS.map(|(name, _)| name).join(", ");
-    let wanted = ClientsQuery {
+    let request = ClientsQuery {
         text: query.take("search").unwrap_or_default().into(),
         connected: query.take_as("connected", "true or false", truth)?,
         neglected: query.take_as("neglected", "true or false", truth)?,
@@ -57,12 +57,12 @@ pub(super) fn list(call: &mut RequestContext<'_, '_>) -> Result<Response, Respon
             })?
             .unwrap_or_default(),
         descending: query.take_as("descending", "true or false", truth)?.unwrap_or(false),
-        after: query.take_as("after", "what `next` of an earlier answer was", read_cursor)?,
+        after: query.take_as("after", "the value of `next` in an earlier response", read_cursor)?,
         limit: limit(&mut query)?,
     };
     query.finish("search, connected, neglected, listener, sort, descending, after, limit")?;
-    let page = call.admin.control.clients(&wanted, call.patience()).map_err(query_error)?;
-    let is_full = page.clients.len() == wanted.limit;
+    let page = call.admin.control.clients(&request, call.query_deadline()).map_err(query_error)?;
+    let is_full = page.clients.len() == request.limit;
     let next = page.clients.last().filter(|_| is_full).map(|(rank, _)| cursor(rank));
     let clients = page.clients.iter().map(|(_, summary)| to_fields(summary)).collect::<Vec<_>>();
     let body = Fields::default().with("matched", page.matched).with("clients", clients);
@@ -76,9 +76,9 @@ pub(super) fn limit(query: &mut Query) -> Result<usize, Response> {
 }
 
 pub(super) fn one(call: &mut RequestContext<'_, '_>) -> Result<Response, Response> {
-    let named = ClientSelector::from_request(call)?;
-    named.query.finish("mount_point")?;
-    let found = call.admin.control.client(&named.name, call.patience()).map_err(query_error)?;
+    let selector = ClientSelector::from_request(call)?;
+    selector.query.finish("mount_point")?;
+    let found = call.admin.control.client(&selector.name, call.query_deadline()).map_err(query_error)?;
     let detail = found.ok_or_else(no_client)?;
     Ok(ok(detailed(&detail)))
 }
@@ -87,14 +87,14 @@ pub(super) fn subscriptions(call: &mut RequestContext<'_, '_>) -> Result<Respons
     let ClientSelector { name, mut query } = ClientSelector::from_request(call)?;
     let (after, limit) = (query.take("after").unwrap_or_default(), limit(&mut query)?);
     query.finish("mount_point, after, limit")?;
-    let found = call.admin.control.subscriptions(&name, &after, limit, call.patience()).map_err(query_error)?;
+    let found = call.admin.control.subscriptions(&name, &after, limit, call.query_deadline()).map_err(query_error)?;
     let found = found.ok_or_else(no_client)?;
     let next = found.last().filter(|_| found.len() == limit).map(|(filter, _)| &**filter);
     let list = found.iter().map(|(filter, record)| subscription(filter, record)).collect::<Vec<_>>();
     Ok(ok(Fields::default().with("subscriptions", list).with("next", next)))
 }
 
-/// Disconnects it; its session stays.
+/// Disconnects the client; its session is kept.
 pub(super) fn end_connection(call: &mut RequestContext<'_, '_>) -> Result<Response, Response> {
     end(call, false)
 }
@@ -104,11 +104,11 @@ pub(super) fn end_session(call: &mut RequestContext<'_, '_>) -> Result<Response,
 }
 
 fn end(call: &RequestContext<'_, '_>, ends_session: bool) -> Result<Response, Response> {
-    let named = ClientSelector::from_request(call)?;
-    named.query.finish("mount_point")?;
-    let found = call.admin.control.disconnect(&named.name, ends_session, call.time_left()).map_err(query_error)?;
+    let selector = ClientSelector::from_request(call)?;
+    selector.query.finish("mount_point")?;
+    let found = call.admin.control.disconnect(&selector.name, ends_session, call.time_left()).map_err(query_error)?;
     if !found {
-        let message = if ends_session { "there is no such session" } else { "no such client is connected" };
+        let message = if ends_session { "no such session" } else { "no such client is connected" };
         return Err(not_found(message));
     }
     Ok(Response::new(Status::NO_CONTENT, JSON, ""))
@@ -185,7 +185,7 @@ fn protocol(version: ProtocolVersion) -> &'static str {
     }
 }
 
-/// Where the next page begins, as a text that no address has to escape.
+/// The position of the next page as text that needs no percent-encoding.
 fn cursor(rank: &Rank) -> String {
     let hex = |text: &str| text.bytes().map(|byte| format!("{byte:02x}")).collect::<String>();
     format!("{}.{}.{}", rank.number, hex(&rank.text), hex(&rank.name))
@@ -221,7 +221,7 @@ pub(super) fn query_error(error: QueryError) -> Response {
 }
 
 fn no_client() -> Response {
-    not_found("there is no session of that client")
+    not_found("the client has no session")
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! This broker as one of several.
+//! The cluster, as this node sees it.
 
 use super::clients::ok;
 use super::query::Query;
@@ -10,10 +10,10 @@ use crate::fields::Fields;
 /// `GET /v1/cluster`.
 pub(super) fn show(call: &mut RequestContext<'_, '_>) -> Result<Response, Response> {
     let node = node(call)?;
-    node.told().map(ok).ok_or_else(not_clustered)
+    node.status_fields().map(ok).ok_or_else(not_clustered)
 }
 
-/// `POST /v1/cluster/drain`. Without a name, or with its own, this node is drained; else the one of that name is told to.
+/// `POST /v1/cluster/drain`. Drains this node, or forwards the request to the node that the query names.
 pub(super) fn drain(call: &mut RequestContext<'_, '_>) -> Result<Response, Response> {
     let mut query = Query::parse(&call.head.query)?;
     let is_for_good = query.take_as("for_good", "true or false", |text| text.parse().ok())?.unwrap_or(false);
@@ -23,47 +23,48 @@ pub(super) fn drain(call: &mut RequestContext<'_, '_>) -> Result<Response, Respo
     let name = name.as_deref().unwrap_or(node.name());
     let by = call.by();
     let address = call.peer.to_string();
-    log::info!("admin: the node {name} is drained");
+    log::info!("admin: draining node {name}");
     log::error!(
         target: crate::log::audit::TARGET,
         event = "cluster_drain", node = name, by = &*by, address = &*address, for_good = is_for_good;
         ""
     );
     if name != node.name() {
-        return node.drain_peer(name, is_for_good, &by).map(|()| accepted()).map_err(|why| not_drained(name, why));
+        return node
+            .drain_peer(name, is_for_good, &by)
+            .map(|()| accepted())
+            .map_err(|why| drain_error_response(name, why));
     }
     if node.drain(is_for_good) { Ok(accepted()) } else { Err(not_clustered()) }
 }
 
-fn not_drained(name: &str, why: DrainError) -> Response {
+fn drain_error_response(name: &str, why: DrainError) -> Response {
     let refused = |status, code, why: String| Response::error(status, code, &why);
     match why {
-        DrainError::NoLife => not_clustered(),
+        DrainError::NotJoined => not_clustered(),
         DrainError::Unknown => refused(
             Status::NOT_FOUND,
             "cluster_node_unknown",
-            format!(
-                "no node called {name} is alive, as this one sees the cluster; `tautwire cluster status` names those that are"
-            ),
+            format!("no live node is named {name}; `tautwire cluster status` lists the live nodes"),
         ),
         DrainError::Ambiguous => refused(
             Status::CONFLICT,
             "cluster_node_ambiguous",
             format!(
-                "several nodes called {name} are alive; try again when one that has died is buried, or ask the admin API of the one that is meant"
+                "several live nodes are named {name}; try again after the dead one has been removed, or use the admin API of the node itself"
             ),
         ),
-        DrainError::Silent => refused(
+        DrainError::Unconfirmed => refused(
             Status::SERVICE_UNAVAILABLE,
             "cluster_node_silent",
             format!(
-                "{name} has not said that it has heard it, and may have; look at `tautwire cluster status`, and try again"
+                "{name} has not confirmed the request, but may have received it; check `tautwire cluster status`, and try again"
             ),
         ),
         DrainError::TooMany => refused(
             Status::SERVICE_UNAVAILABLE,
             "cluster_orders",
-            "too many orders to other nodes are under way; try again".to_owned(),
+            "too many commands to other nodes are pending; try again".to_owned(),
         ),
     }
 }
@@ -74,7 +75,7 @@ pub(super) fn rebalance(call: &mut RequestContext<'_, '_>) -> Result<Response, R
 }
 
 pub(super) fn node<'c>(call: &RequestContext<'c, '_>) -> Result<&'c Node, Response> {
-    let why = "this broker is alone: cluster.servers names no NATS servers";
+    let why = "this broker is not part of a cluster: cluster.servers is empty";
     call.admin.reloader.node().ok_or_else(|| Response::error(Status::NOT_FOUND, "no_cluster", why))
 }
 
@@ -83,6 +84,6 @@ fn accepted() -> Response {
 }
 
 pub(super) fn not_clustered() -> Response {
-    let why = "the node has no life now: the log of the broker says why, and it tries again by itself";
+    let why = "this node has not joined the cluster; it retries by itself, and its log has the reason";
     Response::error(Status::SERVICE_UNAVAILABLE, "cluster_not_joined", why)
 }

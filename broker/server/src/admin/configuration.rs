@@ -1,4 +1,4 @@
-//! The configuration that holds, and reading it again.
+//! The running configuration, and its reload.
 
 use super::response::{JSON, Response, Status, TOML};
 use super::routes::RequestContext;
@@ -12,12 +12,12 @@ pub(super) fn diff(call: &mut RequestContext<'_, '_>) -> Result<Response, Respon
     to_response(call.admin.reloader.compare())
 }
 
-/// Has the broker read its configuration again.
+/// Reloads the configuration.
 pub(super) fn reload(call: &mut RequestContext<'_, '_>) -> Result<Response, Response> {
     let result = call.admin.reloader.reload();
     match &result {
         Ok(reloaded) => log::info!("admin: {reloaded}"),
-        Err(errors) => log::warn!("admin: a reload was refused, and nothing has changed: {}", errors.join("; ")),
+        Err(errors) => log::warn!("admin: reload failed, the configuration is unchanged: {}", errors.join("; ")),
     }
     to_response(result)
 }
@@ -25,6 +25,6 @@ pub(super) fn reload(call: &mut RequestContext<'_, '_>) -> Result<Response, Resp
 fn to_response(result: Result<ReloadReport, Vec<String>>) -> Result<Response, Response> {
     match result {
         Ok(reloaded) => Ok(Response::new(Status::OK, JSON, reloaded.to_json())),
-        Err(errors) => Err(Response::wrong_configuration(&errors)),
+        Err(errors) => Err(Response::invalid_configuration(&errors)),
     }
 }

@@ -1,4 +1,4 @@
-//! The connections that are open, what each is doing, and which of them is closed when there are too many.
+//! Open connections of the API, their phases, and eviction at the limit.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -7,46 +7,46 @@ use std::time::{Duration, Instant};
 
 use tokio::task::AbortHandle;
 
-/// Connections open at once. One more takes the place of the one that has waited longest for its client.
+/// Limit for open connections. Beyond it, the connection that has waited longest for its client is closed.
 pub(super) const CONNECTIONS_MAX: usize = 256;
-/// Time for a client to send the head of its request, and for the handshake of TLS before that.
+/// Time limit for the head of a request, and for the TLS handshake.
 pub(super) const HEAD_TIMEOUT: Duration = Duration::from_secs(5);
-/// Time in which a client may send the next request on the same connection.
+/// Time limit for the next request on the same connection.
 pub(super) const KEEP_ALIVE_TIMEOUT: Duration = Duration::from_secs(60);
 
 const CACHE_CONTROL: &[u8] = b"cache-control";
 
-/// What a connection is doing.
+/// The phase of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Phase {
-    /// No byte of its first request has come.
+    /// Nothing of the first request has arrived.
     Opening,
-    /// Its last response is being sent, or has been; the next request may follow.
+    /// The last response is being sent or has been sent; another request may follow.
     Idle,
-    /// A part of a head has come.
+    /// Part of a request head has arrived.
     Head,
-    /// The head has come; the body, or a free handler, is awaited.
+    /// The head has arrived; waiting for the body or a free handler.
     Request,
-    /// A handler works on the request.
+    /// A handler processes the request.
     Handling,
-    /// Its response has no end of its own.
+    /// The response is an unbounded stream.
     Streaming,
-    /// No request follows.
+    /// No further request follows.
     Closing,
 }
 
 impl Phase {
-    /// Whether the connection may be closed for another. A handler that has begun is not interrupted, and streams have a limit of their own.
+    /// Whether the connection may be closed to make room. Running handlers are not interrupted, and streams have their own limit.
     fn is_evictable(self) -> bool {
         !matches!(self, Phase::Handling | Phase::Streaming)
     }
 }
 
-/// What one connection is doing, and since when.
+/// The phase of a connection, and when it began.
 #[derive(Debug)]
 pub(super) struct Activity {
     phase: Mutex<(Phase, Instant)>,
-    /// An error of hyper was kept back, for which the API has one of its own.
+    /// An error response of hyper was suppressed in favour of one of the API.
     was_replaced: AtomicBool,
 }
 
@@ -63,7 +63,7 @@ impl Activity {
         self.state().0
     }
 
-    /// When the client has had its time for the request that is awaited.
+    /// When the client must have sent what is expected next.
     pub(super) fn deadline(&self) -> Option<Instant> {
         let (phase, since) = *self.state();
         match phase {
@@ -73,7 +73,7 @@ impl Activity {
         }
     }
 
-    /// Bytes have come.
+    /// Input has arrived.
     pub(super) fn bytes_read(&self) {
         let mut state = self.state();
         if matches!(state.0, Phase::Opening | Phase::Idle) {
@@ -81,8 +81,8 @@ impl Activity {
         }
     }
 
-    /// Whether these bytes are an error response of hyper, which has no body, to a head that it cannot parse. All responses of the API
-    /// have a field Cache-Control.
+    /// Whether these bytes are hyper's error response, which has no body, to a head that it cannot parse. All responses of the API have
+    /// the field Cache-Control.
     pub(super) fn replaces(&self, bytes: &[u8]) -> bool {
         let is_error = self.phase() == Phase::Head
             && bytes.starts_with(b"HTTP/1.1 4")
@@ -103,23 +103,23 @@ impl Activity {
     }
 }
 
-/// All connections that are open.
+/// All open connections.
 #[derive(Debug, Default)]
 pub(super) struct Connections {
-    open: Mutex<HashMap<u64, Open>>,
+    open: Mutex<HashMap<u64, OpenConnection>>,
     next: AtomicU64,
     evicted: AtomicU64,
     refused: AtomicU64,
 }
 
 #[derive(Debug)]
-struct Open {
+struct OpenConnection {
     activity: Arc<Activity>,
-    /// Ends its task, and with it the connection. `None` until the task has been started.
+    /// Aborts the task, and with it the connection. `None` until the task has started.
     task: Option<AbortHandle>,
 }
 
-/// The place of a connection, which it gives up when it is dropped.
+/// The slot of a connection, released on drop.
 #[derive(Debug)]
 pub(super) struct ConnectionSlot {
     connections: Arc<Connections>,
@@ -127,7 +127,7 @@ pub(super) struct ConnectionSlot {
 }
 
 impl Connections {
-    /// Gives the connection a place, where need be that of the one that has waited longest for its client. `None` if all are being served.
+    /// Allocates a slot, evicting the connection that has waited longest for its client if necessary. `None` if all are busy.
     pub(super) fn admit(self: &Arc<Self>, activity: Arc<Activity>) -> Option<ConnectionSlot> {
         let mut open = self.open();
         if open.len() >= CONNECTIONS_MAX {
@@ -145,23 +145,23 @@ impl Connections {
             self.evicted.fetch_add(1, Ordering::Relaxed);
         }
         let number = self.next.fetch_add(1, Ordering::Relaxed);
-        open.insert(number, Open { activity, task: None });
+        open.insert(number, OpenConnection { activity, task: None });
         Some(ConnectionSlot { connections: self.clone(), number })
     }
 
-    /// The connection is served by this task.
+    /// Records the task that serves the connection.
     pub(super) fn started(&self, number: u64, task: AbortHandle) {
         if let Some(open) = self.open().get_mut(&number) {
             open.task = Some(task);
         }
     }
 
-    /// Connections open now.
+    /// The number of open connections.
     pub(super) fn count(&self) -> usize {
         self.open().len()
     }
 
-    /// Connections closed so far because others came.
+    /// Connections evicted so far.
     pub(super) fn evicted(&self) -> u64 {
         self.evicted.load(Ordering::Relaxed)
     }
@@ -171,7 +171,7 @@ impl Connections {
         self.refused.load(Ordering::Relaxed)
     }
 
-    fn open(&self) -> MutexGuard<'_, HashMap<u64, Open>> {
+    fn open(&self) -> MutexGuard<'_, HashMap<u64, OpenConnection>> {
         self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -202,24 +202,24 @@ mod tests {
         let connections = Arc::new(Connections::default());
         let enter = |phase| {
             let activity = Activity::new();
-            let place = connections.admit(activity.clone())?;
+            let slot = connections.admit(activity.clone())?;
             let task = runtime.spawn(std::future::pending::<()>());
-            connections.started(place.number(), task.abort_handle());
+            connections.started(slot.number(), task.abort_handle());
             activity.enter(phase);
-            Some((place, task))
+            Some((slot, task))
         };
         let handled = enter(Phase::Handling).expect("there is room");
         let streamed = enter(Phase::Streaming).expect("there is room");
         let mut waiting: Vec<_> = (2..CONNECTIONS_MAX).map(|_| enter(Phase::Idle).expect("there is room")).collect();
         assert_eq!((connections.count(), connections.evicted()), (CONNECTIONS_MAX, 0));
-        let fresh: Vec<_> = (2..CONNECTIONS_MAX).map(|_| enter(Phase::Handling).expect("one gives way")).collect();
+        let fresh: Vec<_> = (2..CONNECTIONS_MAX).map(|_| enter(Phase::Handling).expect("one is evicted")).collect();
         for (_, task) in &mut waiting {
             assert!(runtime.block_on(task).is_err_and(|end| end.is_cancelled()));
         }
         assert!(!handled.1.is_finished() && !streamed.1.is_finished());
         drop(waiting);
-        assert_eq!(connections.count(), CONNECTIONS_MAX, "a place is given up once");
-        assert!(enter(Phase::Idle).is_none(), "all are being served");
+        assert_eq!(connections.count(), CONNECTIONS_MAX, "a slot is released once");
+        assert!(enter(Phase::Idle).is_none(), "all are busy");
         assert_eq!((connections.evicted(), connections.refused()), (CONNECTIONS_MAX as u64 - 2, 1));
         drop((handled, streamed, fresh));
         assert_eq!(connections.count(), 0);

@@ -1,4 +1,4 @@
-//! Contracts at run time.
+//! Changing contracts at run time.
 
 use std::sync::Arc;
 
@@ -15,19 +15,20 @@ pub(super) fn put(call: &mut RequestContext<'_, '_>) -> Result<Response, Respons
     let body = call.body()?;
     let bad_request = |message: &str| Response::error(Status::BAD_REQUEST, "bad_json", message);
     let text = str::from_utf8(body).map_err(|_| bad_request("the body is not UTF-8"))?;
-    let value = json::parse(text)
-        .map_err(|error| bad_request(&format!("the body is no JSON: {} at byte {}", error.message, error.offset)))?;
+    let value = json::parse(text).map_err(|error| {
+        bad_request(&format!("the body is not valid JSON: {} at byte {}", error.message, error.offset))
+    })?;
     let entry = Entry::from_json(&value)
         .map_err(|message| Response::error(Status::UNPROCESSABLE, "contract_value", &message))?;
     let (catalogue, is_new) = match call.admin.store.put(name, &entry) {
         Err(StoreError::Shared) => put_shared(call, name, &entry)?,
-        result => result.map_err(|error| not_changed(name, &error))?,
+        result => result.map_err(|error| store_error_response(name, &error))?,
     };
-    log::info!("the contract {name} is {}", if is_new { "added" } else { "replaced" });
+    log::info!("contract {name} {}", if is_new { "added" } else { "replaced" });
     if catalogue.observing().any(|contract| contract.name() == name) {
-        log::warn!("the contract {name} only observes: payloads that break it are counted and delivered");
+        log::warn!("the contract {name} is in observe mode: payloads that violate it are counted and delivered");
     }
-    shown(if is_new { Status::CREATED } else { Status::OK }, &catalogue, name)
+    contract_response(if is_new { Status::CREATED } else { Status::OK }, &catalogue, name)
 }
 
 pub(super) fn delete(call: &mut RequestContext<'_, '_>) -> Result<Response, Response> {
@@ -36,33 +37,33 @@ pub(super) fn delete(call: &mut RequestContext<'_, '_>) -> Result<Response, Resp
         Err(StoreError::Shared) => shared::change_contracts(call, name, |files| {
             Change::remove(files.clone(), name)?.ok_or(StoreError::Unknown)
         })?,
-        result => result.map_err(|error| not_changed(name, &error))?,
+        result => result.map_err(|error| store_error_response(name, &error))?,
     }
-    log::info!("the contract {name} is removed");
+    log::info!("contract {name} removed");
     Ok(Response::new(Status::NO_CONTENT, JSON, ""))
 }
 
-/// The contract is added or replaced in the next revision of what the cluster shares.
+/// Adds or replaces the contract in the next revision of the cluster's shared configuration.
 fn put_shared(call: &RequestContext<'_, '_>, name: &str, entry: &Entry) -> Result<(Arc<Catalogue>, bool), Response> {
     let is_new = call.admin.control.contracts().named(name).is_none();
     shared::change_contracts(call, name, |files| Ok(Change::put(files.clone(), name, entry)?))?;
     Ok((call.admin.control.contracts(), is_new))
 }
 
-fn shown(status: Status, catalogue: &Catalogue, name: &str) -> Result<Response, Response> {
-    let contract = catalogue.named(name).ok_or_else(|| not_found("there is no contract of that name"))?;
+fn contract_response(status: Status, catalogue: &Catalogue, name: &str) -> Result<Response, Response> {
+    let contract = catalogue.named(name).ok_or_else(|| not_found("no such contract"))?;
     Ok(Response::new(status, JSON, discovery::describe(contract)))
 }
 
-pub(super) fn not_changed(name: &str, error: &StoreError) -> Response {
+pub(super) fn store_error_response(name: &str, error: &StoreError) -> Response {
     match error {
-        StoreError::Wrong(errors) => Response::wrong_contracts(errors),
-        StoreError::Unknown => not_found("there is no contract of that name"),
-        // It is a revision then, and not a change of the store.
+        StoreError::Wrong(errors) => Response::invalid_contracts(errors),
+        StoreError::Unknown => not_found("no such contract"),
+        // Shared contracts are changed by a new revision instead of the local store.
         StoreError::Shared => Response::error(Status::CONFLICT, "contracts_shared", &error.to_string()),
         StoreError::NoFolder => Response::error(Status::CONFLICT, "contracts_not_configured", &error.to_string()),
         StoreError::Write(_) => {
-            log::error!("the contract {} is not changed: {error}", name.escape_debug());
+            log::error!("cannot change contract {}: {error}", name.escape_debug());
             Response::error(Status::INTERNAL, "contracts_not_written", &error.to_string())
         }
     }

@@ -1,4 +1,4 @@
-//! Who may use the API: the token of `admin.token_file`, tokens with names, and users of the password file that have a role here.
+//! Credentials for the API: the token of `admin.token_file`, named tokens, and users of the password file with a role.
 
 use std::fmt;
 use std::sync::{Arc, PoisonError, RwLock};
@@ -15,27 +15,27 @@ use crate::identity::password_file;
 use crate::shared::Parts;
 use crate::time::since_epoch;
 
-/// What the token of `admin.token_file` is called. No other can be called so: one of `admin.tokens_file` is told apart by its kind.
+/// The name of the token of `admin.token_file`. No named token can clash with it.
 const ONLY_TOKEN: &str = "admin.token_file";
 
-/// All who may use the API.
+/// Everybody who may use the API.
 #[derive(Debug, Default)]
 pub(crate) struct Credentials {
     token: Option<Token>,
     tokens: Vec<NamedToken>,
-    /// Where users have roles.
+    /// Set if users have roles.
     passwords: Option<Arc<PasswordFile>>,
     users: Vec<(Box<str>, Grant)>,
     limits: SessionLimits,
 }
 
-/// Somebody who has shown who it is, and by what.
+/// An authenticated identity, and its kind of credential.
 #[derive(Clone, PartialEq, Eq)]
 pub(super) enum Principal {
     /// The token of `admin.token_file`.
     OnlyToken(Token),
     Token(Box<str>, Token),
-    /// A user, as it was in the password file: with another password it is another one.
+    /// A user with its account in the password file: after a password change it is another principal.
     User(Box<str>, Account),
 }
 
@@ -48,7 +48,7 @@ impl Principal {
         }
     }
 
-    /// Who it is for the audit log.
+    /// The identity as the audit log shows it.
     pub(super) fn by(&self) -> String {
         let kind = if matches!(self, Principal::User(..)) { "user" } else { "token" };
         format!("{kind} {}", self.name())
@@ -61,19 +61,19 @@ impl fmt::Debug for Principal {
     }
 }
 
-/// What a holder may do now.
+/// What a principal may do at present.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct CurrentGrant {
     pub(super) grant: Grant,
-    /// When it ends, where it does.
+    /// When the grant expires, if it does.
     pub(super) expires_unix_s: Option<u64>,
 }
 
 impl Credentials {
-    /// Reads what a configuration names. Shared users stand in place of those of the password file.
+    /// Reads the files that a configuration names. Shared users replace those of the password file.
     ///
     /// # Errors
-    /// Everything that is wrong with the files, a line each. Never says what is secret.
+    /// All errors in the files, one per line. Messages never contain secrets.
     pub(crate) fn read(config: &Config, shared: &Parts) -> Result<Credentials, Vec<String>> {
         let admin = &config.admin;
         if admin.listen.0.is_none() {
@@ -104,18 +104,18 @@ impl Credentials {
         }
     }
 
-    /// Those who have these tokens.
+    /// Credentials with these tokens, for tests.
     #[cfg(test)]
     pub(super) fn of_tokens(tokens: Vec<NamedToken>, limits: SessionLimits) -> Credentials {
         Credentials { tokens, limits, ..Credentials::default() }
     }
 
-    /// How they may be logged in.
+    /// The limits on login sessions.
     pub(super) fn limits(&self) -> SessionLimits {
         self.limits
     }
 
-    /// Whose token it is. Looks at all of them, so that the time does not tell which is like it.
+    /// Finds the principal of a token. Compares with all tokens, so that the time reveals nothing.
     pub(super) fn principal_of_token(&self, given: &[u8]) -> Option<(Principal, CurrentGrant)> {
         let mut found = self.token.as_ref().filter(|token| token.is(given)).cloned().map(Principal::OnlyToken);
         for named in &self.tokens {
@@ -127,7 +127,7 @@ impl Credentials {
         self.current_grant(&principal).map(|current_grant| (principal, current_grant))
     }
 
-    /// What a holder may do now: `None` where it is not known any more, or has expired.
+    /// What a principal may do now: `None` if it no longer exists or has expired.
     pub(super) fn current_grant(&self, principal: &Principal) -> Option<CurrentGrant> {
         match principal {
             Principal::OnlyToken(token) => {
@@ -148,12 +148,12 @@ impl Credentials {
         }
     }
 
-    /// The file with the users that may have a role; `None` where none has.
+    /// The file with the users that may have a role; `None` if no user has one.
     pub(super) fn passwords(&self) -> Option<&Arc<PasswordFile>> {
         self.passwords.as_ref()
     }
 
-    /// A user who has shown to be it.
+    /// The principal of a user whose password has been verified.
     pub(super) fn user(&self, name: &str) -> Option<(Principal, CurrentGrant)> {
         let account = self.passwords.as_ref()?.user(name)?.clone();
         let principal = Principal::User(name.into(), account);
@@ -161,7 +161,7 @@ impl Credentials {
     }
 }
 
-/// Those who may use the API now.
+/// The credentials in effect.
 #[derive(Debug)]
 pub(crate) struct CurrentCredentials(RwLock<Arc<Credentials>>);
 
@@ -170,7 +170,7 @@ impl CurrentCredentials {
         CurrentCredentials(RwLock::new(Arc::new(credentials)))
     }
 
-    /// From now on it is these.
+    /// Replaces the credentials.
     pub(crate) fn set(&self, credentials: Credentials) {
         *self.0.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(credentials);
     }

@@ -1,4 +1,4 @@
-//! A connection of HTTP, and each of its requests with the answer.
+//! One HTTP connection: its requests and responses.
 
 use std::convert::Infallible;
 use std::future::Future as _;
@@ -23,24 +23,24 @@ use super::connections::{Activity, HEAD_TIMEOUT, Phase};
 use super::request::{BODY_MAX_BYTES, FIELDS_MAX, Head, REQUEST_HEAD_MAX_BYTES, RequestBody, timed_out};
 use super::response::{Body, Response, Status};
 use super::routes::{self, Class, Route};
-use super::transport::{Client, MonitoredStream, Stream, until};
+use super::transport::{Client, MonitoredStream, Stream, poll_until};
 use super::{Admin, login};
 
-/// Time from the head of a request to the end of its body, and the time a handler has to answer.
+/// Time limit from the head of a request to the end of its body, and for the handler.
 const EXCHANGE_TIMEOUT: Duration = Duration::from_secs(5);
-/// Bytes that hyper keeps of a connection's input and output.
+/// Size of hyper's buffers for one connection.
 const BUFFER_BYTES: usize = 64 << 10;
 
-/// Requests of callers who are known that are handled at once.
+/// Concurrent requests of authenticated callers.
 const GENERAL_MAX: usize = 16;
-/// Requests for the metrics that are handled at once.
+/// Concurrent requests for metrics.
 const METRICS_MAX: usize = 2;
-/// Logins that are handled at once. One of them may look at a password; tokens need not wait for that.
+/// Concurrent logins. One of them may check a password; tokens do not wait for that.
 const LOGINS_MAX: usize = 2;
 /// Threads that handle requests.
 pub(super) const HANDLERS_MAX: usize = GENERAL_MAX + METRICS_MAX + LOGINS_MAX;
 
-/// How many requests may be handled at once, by their class: strangers who log in cannot take the handlers of others.
+/// Limits on concurrent requests by class: unauthenticated logins cannot take the handlers of others.
 #[derive(Debug)]
 pub(super) struct HandlerLimits {
     general: Semaphore,
@@ -66,12 +66,12 @@ impl HandlerLimits {
             Class::Metrics => &self.metrics,
             Class::Login => &self.logins,
         };
-        let busy = || Response::error(Status::SERVICE_UNAVAILABLE, "busy", "too many requests at once; try again");
+        let busy = || Response::error(Status::SERVICE_UNAVAILABLE, "busy", "too many concurrent requests; try again");
         timeout_at(deadline.into(), free.acquire()).await.map_err(|_| busy())?.map_err(|_| busy())
     }
 }
 
-/// What all requests of a connection have in common.
+/// The context of all requests on a connection.
 #[derive(Clone)]
 struct ConnectionContext {
     admin: Arc<Admin>,
@@ -81,20 +81,20 @@ struct ConnectionContext {
     is_tls: bool,
 }
 
-/// Serves a connection to its end. `stage` changes when it is to end after the request under way.
+/// Serves a connection to its end. When `accept_state` changes, it ends after the current request.
 pub(super) async fn serve(
     admin: Arc<Admin>,
     (tcp, peer): (TcpStream, SocketAddr),
     activity: Arc<Activity>,
     tls: Option<Arc<TlsServer>>,
-    stage: watch::Receiver<super::server::AcceptState>,
+    accept_state: watch::Receiver<super::server::AcceptState>,
 ) {
-    // An answer is one write as a rule, and what follows must not wait for its acknowledgement.
+    // A response usually is one write; the next must not wait for its acknowledgement.
     let _ = tcp.set_nodelay(true);
     let client = Client::new(tcp);
     let Ok(Some(stream)) = timeout(HEAD_TIMEOUT, open(&admin, &client, peer, tls.as_deref())).await else { return };
     let link = ConnectionContext { admin, peer, client, is_tls: stream.is_tls(), activity };
-    let (error, stream) = link.exchange(stream, stage).await;
+    let (error, stream) = link.exchange(stream, accept_state).await;
     let last = error.map_or_else(Vec::new, |error| {
         link.admin.count(&error);
         error.into_last_bytes()
@@ -103,10 +103,10 @@ pub(super) async fn serve(
     link.client.close(stream, &last).await;
 }
 
-/// Performs the handshake, where there is one.
+/// Performs the TLS handshake, if there is one.
 async fn open(admin: &Admin, client: &Client, peer: SocketAddr, tls: Option<&TlsServer>) -> Option<Stream> {
     let Some(server) = tls else { return Some(client.plain()) };
-    // An error here is a connection on which nothing comes.
+    // An error here means that nothing arrived.
     if client.begins_tls().await.ok()? {
         let stream = client.accept_tls(server).await;
         let refused = |error: &_| {
@@ -114,7 +114,7 @@ async fn open(admin: &Admin, client: &Client, peer: SocketAddr, tls: Option<&Tls
         };
         return stream.inspect_err(refused).ok();
     }
-    let message = "this address speaks HTTPS: write https://";
+    let message = "this address serves HTTPS; use https://";
     let error = Response::error(Status::BAD_REQUEST, "https_needed", message);
     admin.count(&error);
     client.close(client.plain(), &error.into_last_bytes()).await;
@@ -122,11 +122,11 @@ async fn open(admin: &Admin, client: &Client, peer: SocketAddr, tls: Option<&Tls
 }
 
 impl ConnectionContext {
-    /// Answers the requests of the connection until it ends. Gives back the stream, and the error that is still to be said on it.
+    /// Serves requests until the connection ends. Returns the stream, and an error response that is still to be sent.
     async fn exchange(
         &self,
         stream: Stream,
-        mut stage: watch::Receiver<super::server::AcceptState>,
+        mut accept_state: watch::Receiver<super::server::AcceptState>,
     ) -> (Option<Response>, Stream) {
         let service = service_fn(|request| self.answer(request));
         let wire = TokioIo::new(MonitoredStream::new(stream, self.activity.clone()));
@@ -136,17 +136,17 @@ impl ConnectionContext {
             .max_headers(FIELDS_MAX)
             .max_header_size(REQUEST_HEAD_MAX_BYTES)
             .max_buf_size(BUFFER_BYTES)
-            // Times are kept by the phases of a connection.
+            // `Activity::deadline` has the timeouts.
             .header_read_timeout(None)
             .serve_connection(wire, service);
         let ended = {
-            let mut changed = Box::pin(stage.changed());
+            let mut changed = Box::pin(accept_state.changed());
             let mut has_changed = false;
             let mut is_ending = false;
             let step = |cx: &mut Context<'_>| {
                 has_changed = has_changed || changed.as_mut().poll(cx).is_ready();
-                // hyper closes a connection without an answer when it is to end before anything has come. So what has come is read
-                // before, and a client that has not sent its first request yet may still do so.
+                // hyper closes a connection without a response if it shuts down before any input arrived. So pending input is read first,
+                // and a client that has not sent its first request yet may still do so.
                 let polled: Poll<hyper::Result<()>> = Pin::new(&mut connection).poll(cx);
                 if polled.is_ready() || is_ending || !has_changed || self.activity.phase() == Phase::Opening {
                     return polled;
@@ -155,7 +155,7 @@ impl ConnectionContext {
                 Pin::new(&mut connection).graceful_shutdown();
                 Pin::new(&mut connection).poll(cx)
             };
-            until(step, || self.activity.deadline().map(Into::into)).await
+            poll_until(step, || self.activity.deadline().map(Into::into)).await
         };
         let Parts { io, read_buf, .. } = connection.into_parts();
         let is_cut = self.activity.phase() == Phase::Head || !read_buf.is_empty();
@@ -166,10 +166,10 @@ impl ConnectionContext {
                 Some(Response::error(Status::HEAD_TOO_LARGE, "head_too_large", &message))
             }
             Some(Err(error)) if error.is_parse() && (self.activity.was_replaced() || error.is_parse_version_h2()) => {
-                bad_request(&format!("no HTTP: {error}"))
+                bad_request(&format!("not a valid HTTP request: {error}"))
             }
             Some(Err(error)) if error.is_incomplete_message() && self.activity.phase() == Phase::Head => {
-                bad_request("the request ends in its head")
+                bad_request("the connection ended within the request head")
             }
             None if is_cut => Some(timed_out()),
             _ => None,
@@ -177,7 +177,7 @@ impl ConnectionContext {
         (error, io.into_inner().into_stream())
     }
 
-    /// The answer to one request.
+    /// Handles one request.
     async fn answer(&self, request: hyper::Request<Incoming>) -> Result<hyper::Response<Body>, Infallible> {
         self.activity.enter(Phase::Request);
         let deadline = Instant::now() + EXCHANGE_TIMEOUT;
@@ -202,7 +202,7 @@ impl ConnectionContext {
             Err(refusal) => Err(refusal),
         };
         let response = handled.unwrap_or_else(|refusal| refusal);
-        // Who looks changes nothing.
+        // Reading requests are not audited, unless they are denied.
         if !head.is_safe() || matches!(response.status(), Status::UNAUTHORIZED | Status::FORBIDDEN) {
             let (address, status) = (self.peer.to_string(), response.status().code());
             let by = caller.as_ref().map_or_else(String::new, |caller| caller.principal.by());
@@ -215,7 +215,7 @@ impl ConnectionContext {
         response
     }
 
-    /// Receives the body, and has a thread answer that may wait.
+    /// Receives the body and calls the handler, on a blocking thread if it may block.
     async fn handle(
         &self,
         route: &'static Route,
@@ -233,7 +233,7 @@ impl ConnectionContext {
                     (self.peer, &self.client),
                 ));
             }
-            // Nobody knows who sends it: a handler waits for no stranger.
+            // The sender is not authenticated: a handler must not wait for its body.
             Class::Login => {
                 let received = RequestBody::read(head, body, login::BODY_BYTES_MAX, deadline).await?;
                 (self.admin.handlers.acquire(class, deadline).await?, received)
@@ -246,10 +246,10 @@ impl ConnectionContext {
         self.activity.enter(Phase::Handling);
         let (link, head, caller) = (self.clone(), head.clone(), caller.cloned());
         let answered = tokio::task::spawn_blocking(move || {
-            let called = (&link.admin, &*head, &received);
-            route.answer(called, caller.as_deref(), (link.peer, &link.client))
+            let request = (&link.admin, &*head, &received);
+            route.answer(request, caller.as_deref(), (link.peer, &link.client))
         });
-        answered.await.map_err(|_| Response::error(Status::INTERNAL, "internal", "the request could not be handled"))
+        answered.await.map_err(|_| Response::error(Status::INTERNAL, "internal", "internal error: the handler failed"))
     }
 }
 

@@ -1,4 +1,4 @@
-//! Which access rule decides, and why.
+//! Explains which access rule applies to a request, and why.
 
 use tautwire_access::{AccessDecision, Request, RoleReason, RuleText, Subject};
 use tautwire_protocol::{QoS, TopicFilter, TopicName};
@@ -9,19 +9,20 @@ use super::routes::RequestContext;
 use crate::fields::Fields;
 use crate::json::{self, Value};
 
-/// `POST /v1/explain`: what `tautwire acl explain` says, by the rules that hold now.
+/// `POST /v1/explain`: the same as `tautwire acl explain`, with the rules in effect.
 pub(super) fn answer(call: &mut RequestContext<'_, '_>) -> Result<Response, Response> {
     let bad_json = |message: &str| Response::error(Status::BAD_REQUEST, "bad_json", message);
     let text = str::from_utf8(call.body()?).map_err(|_| bad_json("the body is not UTF-8"))?;
-    let value = json::parse(text)
-        .map_err(|error| bad_json(&format!("the body is no JSON: {} at byte {}", error.message, error.offset)))?;
+    let value = json::parse(text).map_err(|error| {
+        bad_json(&format!("the body is not valid JSON: {} at byte {}", error.message, error.offset))
+    })?;
     let body = Body { value: &value };
     body.has_only(&["client_id", "user", "listener", "claims", "roles", "action", "topic", "filter", "qos", "retain"])?;
     let listener = body.text("listener")?;
     let listener = match listener {
         None => call.admin.control.listeners().first().map_or_else(String::new, |first| first.name.to_string()),
         Some(name) if call.admin.control.listeners().iter().any(|known| *known.name == *name) => name.to_owned(),
-        Some(_) => return Err(invalid_value("listener: there is no such listener")),
+        Some(_) => return Err(invalid_value("listener: no such listener")),
     };
     let (claims, roles) = (body.claims()?, body.roles()?);
     let subject = Subject {
@@ -57,7 +58,7 @@ pub(super) fn answer(call: &mut RequestContext<'_, '_>) -> Result<Response, Resp
         .with("text", explanation.to_string())))
 }
 
-/// What the request says.
+/// The body of the request.
 struct Body<'v> {
     value: &'v Value,
 }
@@ -66,7 +67,9 @@ impl<'v> Body<'v> {
     fn has_only(&self, known: &[&str]) -> Result<(), Response> {
         let Value::Object(members) = self.value else { return Err(invalid_value("expected an object")) };
         match members.iter().find(|(name, _)| !known.contains(&&**name)) {
-            Some((name, _)) => Err(invalid_value(&format!("there is no {name:?}; there are {}", known.join(", ")))),
+            Some((name, _)) => {
+                Err(invalid_value(&format!("unknown member {name:?}; known members: {}", known.join(", "))))
+            }
             None => Ok(()),
         }
     }
@@ -75,7 +78,7 @@ impl<'v> Body<'v> {
         match self.value.get(name) {
             None | Some(Value::Null) => Ok(None),
             Some(Value::Text(text)) => Ok(Some(text)),
-            Some(_) => Err(invalid_value(&format!("{name}: expected a text"))),
+            Some(_) => Err(invalid_value(&format!("{name}: expected a string"))),
         }
     }
 
@@ -86,7 +89,7 @@ impl<'v> Body<'v> {
             Some(_) => return Err(invalid_value("claims: expected an object")),
         };
         let pair = |(name, value): &'v (String, Value)| value.as_text().map(|text| (&**name, text));
-        claims.iter().map(|claim| pair(claim).ok_or_else(|| invalid_value("claims: expected texts"))).collect()
+        claims.iter().map(|claim| pair(claim).ok_or_else(|| invalid_value("claims: expected strings"))).collect()
     }
 
     fn roles(&self) -> Result<Vec<&'v str>, Response> {
@@ -95,7 +98,7 @@ impl<'v> Body<'v> {
             Some(Value::List(roles)) => roles.as_slice(),
             Some(_) => return Err(invalid_value("roles: expected a list")),
         };
-        roles.iter().map(|role| role.as_text().ok_or_else(|| invalid_value("roles: expected texts"))).collect()
+        roles.iter().map(|role| role.as_text().ok_or_else(|| invalid_value("roles: expected strings"))).collect()
     }
 
     fn request(&self) -> Result<Request<'v>, Response> {

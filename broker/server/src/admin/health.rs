@@ -1,27 +1,27 @@
-//! Whether the broker is well.
+//! Health checks.
 
 use super::Admin;
 use super::response::{JSON, Response, Status};
 use super::routes::RequestContext;
 
-/// `GET /health`: whether the broker does all that it is there for. One whose disk has failed goes on for those who ask for nothing
-/// lasting. One that cannot read some messages back goes on for all but the clients who wait for them.
+/// `GET /health`: whether the broker works fully. After a disk failure it still serves clients that need no persistence. If some messages
+/// cannot be read from disk, it still serves everybody but the clients that wait for them.
 pub(super) fn whole(call: &mut RequestContext<'_, '_>) -> Result<Response, Response> {
     Ok(whole_of(call.admin))
 }
 
-/// `GET /health/live`: whether the process answers. If it does not, starting it anew may help.
+/// `GET /health/live`: whether the process responds. If not, a restart may help.
 pub(super) fn live(_: &mut RequestContext<'_, '_>) -> Result<Response, Response> {
     Ok(Response::new(Status::OK, JSON, "{\"status\":\"ok\"}\n"))
 }
 
-/// `GET /health/ready`: whether clients should be sent here. Not while the broker stops, nor once its disk has failed, nor while its cluster
-/// does not let it serve clients, or shares a configuration that it cannot take on.
+/// `GET /health/ready`: whether clients should be sent here. Not while the broker stops, after its disk has failed, while its cluster does
+/// not let it serve clients, or while it cannot apply the shared configuration.
 pub(super) fn ready(call: &mut RequestContext<'_, '_>) -> Result<Response, Response> {
     if call.admin.reloader.is_stopping() {
         return Ok(Response::new(Status::SERVICE_UNAVAILABLE, JSON, "{\"status\":\"stopping\"}\n"));
     }
-    if let Some(node) = call.admin.reloader.node().filter(|node| !node.takes_clients()) {
+    if let Some(node) = call.admin.reloader.node().filter(|node| !node.accepts_clients()) {
         let body = match node.sharing().refused.is_empty() {
             true => "{\"status\":\"waiting\",\"cluster\":\"not serving\"}\n",
             false => "{\"status\":\"waiting\",\"cluster\":\"configuration\"}\n",

@@ -1,4 +1,4 @@
-//! The last hour in numbers, a row every ten seconds: some 50 KiB, and one look at the counters for each row.
+//! Metrics of the last hour in rows of ten seconds: some 50 KiB, and one read of the counters per row.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -11,14 +11,14 @@ use tautwire_reactor::{Control, Durations};
 use crate::fields::{Fields, Value};
 use crate::time::since_epoch;
 
-/// Time between two rows.
+/// Interval between rows.
 const STEP_MS: u64 = 10_000;
-/// Rows that are kept.
+/// Limit for stored rows.
 const ROWS_MAX: usize = 360;
-/// Steps over which percentiles are told: a minute.
+/// Steps that percentiles cover: a minute.
 const RECENT_STEPS: usize = 6;
 
-/// The series in the order of a row. Those that are rates count in tenths.
+/// The columns of a row; `true` marks rates, which are stored in tenths.
 const SERIES: [(&str, bool); 8 + LatencyTotals::COUNT] = [
     ("connections", false),
     ("messages_received", true),
@@ -28,7 +28,7 @@ const SERIES: [(&str, bool); 8 + LatencyTotals::COUNT] = [
     ("memory_bytes", false),
     ("disk_bytes", false),
     ("dropped", true),
-    // Of what is timed, in the order of `LatencyTotals`.
+    // Latencies, in the order of `LatencyTotals`.
     ("log_sync_p99_us", false),
     ("delivery_p99_us", false),
     ("acknowledgement_p99_us", false),
@@ -36,7 +36,7 @@ const SERIES: [(&str, bool); 8 + LatencyTotals::COUNT] = [
 
 type Row = [Option<u64>; SERIES.len()];
 
-/// What is looked at for a row, in the order of [`SERIES`]; rates as totals so far.
+/// The values for a row, in the order of [`SERIES`]; rates are running totals here.
 #[derive(Debug, Clone)]
 pub(super) struct Sample {
     pub(super) at_ms: u64,
@@ -44,14 +44,14 @@ pub(super) struct Sample {
     pub(super) latencies: LatencyTotals,
 }
 
-/// What is timed, as it has been so far.
+/// Latency distributions since the start.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct LatencyTotals {
-    /// Until what was written to the log was durable, where there is one.
+    /// From writing to the log until the data is durable; `None` without a log.
     pub(super) syncs: Option<Durations>,
-    /// Until messages of whichever QoS were written to clients.
+    /// From reading a message to writing it to clients, for all QoS levels.
     pub(super) delivery: Durations,
-    /// Until they were acknowledged.
+    /// From reading a message to acknowledging it.
     pub(super) acknowledgement: Durations,
 }
 
@@ -85,12 +85,12 @@ pub(super) struct History(Mutex<HistoryRows>);
 struct HistoryRows {
     rows: VecDeque<Row>,
     last: Option<Sample>,
-    /// What was timed in the last minute, the oldest first.
+    /// Samples of the last minute, oldest first.
     latencies: VecDeque<LatencyTotals>,
 }
 
 impl History {
-    /// Adds a row every ten seconds for as long as the process lives.
+    /// Adds a row every ten seconds, until the process ends.
     ///
     /// # Errors
     /// The thread cannot be started.
@@ -105,39 +105,39 @@ impl History {
     }
 
     fn add(&self, sample: Sample) {
-        let mut lock_rows = self.lock_rows();
-        if let Some(last) = lock_rows.last.take() {
+        let mut history = self.lock_rows();
+        if let Some(last) = history.last.take() {
             let elapsed_ms = sample.at_ms.saturating_sub(last.at_ms);
-            // The machine may have slept.
+            // The machine may have been suspended.
             let missed = ((elapsed_ms + STEP_MS / 2) / STEP_MS).saturating_sub(1).min(ROWS_MAX as u64);
-            lock_rows.rows.extend((0..missed).map(|_| Row::default()));
-            lock_rows.rows.push_back(row(&sample, &last, elapsed_ms));
+            history.rows.extend((0..missed).map(|_| Row::default()));
+            history.rows.push_back(row(&sample, &last, elapsed_ms));
         }
-        let surplus = lock_rows.rows.len().saturating_sub(ROWS_MAX);
-        lock_rows.rows.drain(..surplus);
-        lock_rows.latencies.push_back(sample.latencies);
-        let surplus = lock_rows.latencies.len().saturating_sub(RECENT_STEPS);
-        lock_rows.latencies.drain(..surplus);
-        lock_rows.last = Some(sample);
+        let surplus = history.rows.len().saturating_sub(ROWS_MAX);
+        history.rows.drain(..surplus);
+        history.latencies.push_back(sample.latencies);
+        let surplus = history.latencies.len().saturating_sub(RECENT_STEPS);
+        history.latencies.drain(..surplus);
+        history.last = Some(sample);
     }
 
-    /// What has been timed since at most a minute, up to `now`.
+    /// The latencies of the last minute at most, up to `now`.
     pub(super) fn recent(&self, now: &LatencyTotals) -> LatencyTotals {
         self.lock_rows().latencies.front().map_or(*now, |before| now.since(before))
     }
 
-    /// The last hour, as it is answered.
+    /// The last hour as a JSON response.
     pub(super) fn to_fields(&self) -> Fields {
-        let lock_rows = self.lock_rows();
+        let history = self.lock_rows();
         let mut series = Fields::default();
         for (at, (name, is_rate)) in SERIES.into_iter().enumerate() {
             let value = |row: &Row| match row[at] {
                 Some(tenths) if is_rate => Value::Json(format!("{}.{}", tenths / 10, tenths % 10)),
                 value => Value::from(value),
             };
-            series.add(name, lock_rows.rows.iter().map(value).collect::<Vec<Value>>());
+            series.add(name, history.rows.iter().map(value).collect::<Vec<Value>>());
         }
-        let ends_ms = lock_rows.last.as_ref().map(|last| last.at_ms);
+        let ends_ms = history.last.as_ref().map(|last| last.at_ms);
         Fields::default().with("step_ms", STEP_MS).with("ends_ms", ends_ms).with("series", series)
     }
 
@@ -223,7 +223,7 @@ mod tests {
         (0..500).for_each(|step| history.add(sample(step, step, step)));
         assert_eq!(history.lock_rows().rows.len(), ROWS_MAX);
         history.add(sample(1_000_000, 0, 0));
-        let lock_rows = history.lock_rows();
-        assert_eq!((lock_rows.rows.len(), lock_rows.rows[0]), (ROWS_MAX, Row::default()));
+        let locked = history.lock_rows();
+        assert_eq!((locked.rows.len(), locked.rows[0]), (ROWS_MAX, Row::default()));
     }
 }

@@ -1,4 +1,4 @@
-//! Where is listened, by which certificates, and who has come.
+//! Listeners with their addresses, certificates and connection counts.
 
 use super::clients::ok;
 use super::response::Response;

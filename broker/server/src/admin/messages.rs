@@ -1,4 +1,4 @@
-//! Messages that are published by a request.
+//! Publishing messages through the API.
 
 use std::sync::atomic::Ordering;
 
@@ -11,10 +11,10 @@ use super::request::{Head, time_left};
 use super::response::{JSON, Response, Status};
 use super::routes::RequestContext;
 
-/// What a form of a web page has. `curl` says so of every body unless told otherwise, so it says nothing of this one.
+/// The Content-Type of HTML forms. `curl` sends it by default, so it says nothing about the payload.
 const FORM: &str = "application/x-www-form-urlencoded";
 
-/// Publishes the body to the topic that the path names.
+/// Publishes the body to the topic in the path.
 pub(super) fn publish(call: &mut RequestContext<'_, '_>) -> Result<Response, Response> {
     let RequestContext { admin, head, .. } = *call;
     let topic = topic(call.name(0))?;
@@ -24,12 +24,13 @@ pub(super) fn publish(call: &mut RequestContext<'_, '_>) -> Result<Response, Res
     let deadline = call.received.deadline;
     let payload = call.body()?;
     let publication = Publication { topic, content_type, payload, qos, retain };
-    let matched = admin.control.publish(&publication, time_left(deadline)).map_err(|error| refused(&error))?;
+    let matched =
+        admin.control.publish(&publication, time_left(deadline)).map_err(|error| publish_error_response(&error))?;
     admin.counters.messages_published.fetch_add(1, Ordering::Relaxed);
     Ok(Response::new(Status::OK, JSON, format!("{{\"matched\":{matched}}}\n")))
 }
 
-/// The topic as the path spells it.
+/// Decodes the topic in the path.
 fn topic(path: &str) -> Result<String, Response> {
     decoded(path).map_err(invalid_topic)
 }
@@ -38,7 +39,7 @@ fn invalid_topic(message: &str) -> Response {
     Response::error(Status::BAD_REQUEST, "topic_name_invalid", message)
 }
 
-/// What the query says of the message.
+/// The options in the query string.
 #[derive(Debug, PartialEq, Eq)]
 struct Options {
     qos: QoS,
@@ -56,12 +57,12 @@ fn options(query: &str) -> Result<Options, Response> {
             ("qos", "2") => qos.replace(QoS::ExactlyOnce).is_none(),
             ("retain", "false") => retain.replace(false).is_none(),
             ("retain", "true") => retain.replace(true).is_none(),
-            ("qos", _) => return Err(bad_request(&format!("qos is 0, 1 or 2, not {value:?}"))),
-            ("retain", _) => return Err(bad_request(&format!("retain is true or false, not {value:?}"))),
-            _ => return Err(bad_request(&format!("there is no {key:?}; there are qos and retain"))),
+            ("qos", _) => return Err(bad_request(&format!("qos must be 0, 1 or 2, not {value:?}"))),
+            ("retain", _) => return Err(bad_request(&format!("retain must be true or false, not {value:?}"))),
+            _ => return Err(bad_request(&format!("unknown parameter {key:?}; known parameters: qos, retain"))),
         };
         if !is_first {
-            return Err(bad_request(&format!("{key} stands there twice")));
+            return Err(bad_request(&format!("duplicate parameter {key}")));
         }
     }
     Ok(Options { qos: qos.unwrap_or(QoS::AtMostOnce), retain: retain.unwrap_or(false) })
@@ -71,14 +72,14 @@ fn options(query: &str) -> Result<Options, Response> {
 fn content_type(head: &Head) -> Result<Option<&str>, Response> {
     let content_type = head.content_type.as_deref().unwrap_or_default();
     if content_type.chars().any(char::is_control) {
-        // A client may close the connection over one [MQTT 5.0 section 1.5.4].
-        return Err(Response::error(Status::BAD_REQUEST, "bad_request", "a control character is in Content-Type"));
+        // A client may close the connection because of a control character [MQTT 5.0 section 1.5.4].
+        return Err(Response::error(Status::BAD_REQUEST, "bad_request", "Content-Type has a control character"));
     }
     let media_type = content_type.split(';').next().unwrap_or_default().trim();
     Ok(Some(content_type).filter(|_| !media_type.is_empty() && !media_type.eq_ignore_ascii_case(FORM)))
 }
 
-pub(super) fn refused(error: &PublishError) -> Response {
+pub(super) fn publish_error_response(error: &PublishError) -> Response {
     let (status, code) = match error {
         PublishError::Refused(reason, _) => of_reason(*reason),
         PublishError::Busy => (Status::SERVICE_UNAVAILABLE, "busy"),
@@ -130,14 +131,14 @@ mod tests {
 
     #[test]
     fn a_query_says_each_thing_once_or_not_at_all() {
-        let said = |query| options(query).ok().map(|Options { qos, retain }| (qos.as_u8(), retain));
-        assert_eq!(said(""), Some((0, false)));
-        assert_eq!(said("retain=true&qos=2"), Some((2, true)));
-        assert_eq!(said("qos=1&"), Some((1, false)));
+        let parsed = |query| options(query).ok().map(|Options { qos, retain }| (qos.as_u8(), retain));
+        assert_eq!(parsed(""), Some((0, false)));
+        assert_eq!(parsed("retain=true&qos=2"), Some((2, true)));
+        assert_eq!(parsed("qos=1&"), Some((1, false)));
         for query in
             ["qos=3", "qos=", "qos", "qos=01", "retain=1", "retain", "Qos=1", "qos=1&qos=1", "dup=true", "=", "%"]
         {
-            assert_eq!(said(query), None, "{query}");
+            assert_eq!(parsed(query), None, "{query}");
         }
     }
 }

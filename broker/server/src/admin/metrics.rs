@@ -1,4 +1,4 @@
-//! The counters, for Prometheus or as JSON.
+//! Metrics in the Prometheus format or as JSON.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -14,10 +14,10 @@ use super::{Admin, process, topic_metrics};
 use crate::cluster::{Node, SharedConfigStatus};
 use crate::identity::WorkerCounters;
 
-/// The text format of Prometheus.
+/// The content type of the Prometheus text format.
 const PROMETHEUS: &str = "text/plain; version=0.0.4; charset=utf-8";
 
-/// Those of the engine's counters that also fall.
+/// Engine counters that are gauges.
 const GAUGES: [&str; 12] = [
     "connections",
     "sessions",
@@ -33,7 +33,7 @@ const GAUGES: [&str; 12] = [
     "subscriptions",
 ];
 
-/// One number with its name and meaning.
+/// A metric with its name, help text and value.
 struct Metric {
     name: &'static str,
     meaning: &'static str,
@@ -43,7 +43,7 @@ struct Metric {
 
 pub(super) fn answer(call: &mut RequestContext<'_, '_>) -> Result<Response, Response> {
     let metrics = collect(call.admin);
-    if wants_json(&call.head.accept) {
+    if prefers_json(&call.head.accept) {
         let members: Vec<String> =
             metrics.iter().map(|metric| format!("\"{}\":{}", metric.name, metric.value)).collect();
         return Ok(Response::new(Status::OK, JSON, format!("{{{}}}\n", members.join(","))));
@@ -51,7 +51,7 @@ pub(super) fn answer(call: &mut RequestContext<'_, '_>) -> Result<Response, Resp
     Ok(Response::new(Status::OK, PROMETHEUS, text_of(call.admin, metrics)))
 }
 
-/// All metrics in the format of Prometheus.
+/// All metrics in the Prometheus format.
 pub(super) fn text(admin: &Admin) -> String {
     text_of(admin, collect(admin))
 }
@@ -67,7 +67,7 @@ fn text_of(admin: &Admin, metrics: Vec<Metric>) -> String {
     push_listeners(&mut text, admin);
     push_certificates(&mut text, admin);
     if let Some(data) = admin.control.data() {
-        let meaning = "Times in which what was written to the log became durable.";
+        let meaning = "Time from writing to the log until the data was durable.";
         push_histogram(&mut text, "data_sync_seconds", meaning, &[("", &data.sync_times)]);
     }
     push_latencies(&mut text, &admin.control.latencies());
@@ -76,14 +76,14 @@ fn text_of(admin: &Admin, metrics: Vec<Metric>) -> String {
     text
 }
 
-/// What is counted for each listener, whose names have nothing in them that a label would have to escape.
+/// Appends the metrics of each listener. Listener names need no escaping as label values.
 fn push_listeners(text: &mut String, admin: &Admin) {
     let listeners: Vec<ListenerState> = admin.control.listeners();
     type Value = fn(&ListenerState) -> u64;
     let metrics: [(&str, &str, &str, Value); 3] = [
-        ("connections", "gauge", "Connections open now by a listener.", |listener| listener.connections),
-        ("accepted_total", "counter", "Connections let in by a listener.", |listener| listener.accepted),
-        ("refused_total", "counter", "Connections closed on arrival by a listener.", |listener| listener.refused),
+        ("connections", "gauge", "Open connections of a listener.", |listener| listener.connections),
+        ("accepted_total", "counter", "Connections accepted by a listener.", |listener| listener.accepted),
+        ("refused_total", "counter", "Connections refused by a listener.", |listener| listener.refused),
     ];
     for (name, kind, meaning, value) in metrics {
         let _ = writeln!(text, "# HELP tautwire_listener_{name} {meaning}");
@@ -94,7 +94,7 @@ fn push_listeners(text: &mut String, admin: &Admin) {
     }
 }
 
-/// When the certificates expire by which listeners are served: of several for one host, the first.
+/// Appends the expiry of listener certificates: the earliest for each host.
 fn push_certificates(text: &mut String, admin: &Admin) {
     let mut first_s = BTreeMap::new();
     for (listener, certificates) in admin.reloader.certificates() {
@@ -116,27 +116,28 @@ fn push_certificates(text: &mut String, admin: &Admin) {
     }
 }
 
-/// A text as the value of a label.
+/// Escapes a label value.
 pub(super) fn label(text: &str) -> String {
     text.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n")
 }
 
-/// How long messages and acknowledgements take.
+/// Appends the latencies of messages and acknowledgements.
 fn push_latencies(
     text: &mut String,
     Latencies { delivery: [zero, one, two], acknowledgement: [puback, pubrec] }: &Latencies,
 ) {
-    let meaning = "Times from reading a message to writing it to a client, without what waited for the client.";
+    let meaning =
+        "Time from reading a message to writing it to a client, excluding messages that waited for the client.";
     let by_qos = [("qos=\"0\"", zero), ("qos=\"1\"", one), ("qos=\"2\"", two)];
     push_histogram(text, "delivery_seconds", meaning, &by_qos);
-    let meaning = "Times from reading a message to writing PUBACK or PUBREC, with the wait for the log.";
+    let meaning = "Time from reading a message to writing PUBACK or PUBREC, including the wait for the log.";
     push_histogram(text, "acknowledgement_seconds", meaning, &[("qos=\"1\"", puback), ("qos=\"2\"", pubrec)]);
 }
 
-/// Bounds of the histograms: from 8 µs to 16 s, each twice the one before.
+/// Bucket bounds of the histograms: powers of two from 8 µs to 16 s.
 const BOUND_DOUBLINGS: std::ops::RangeInclusive<u32> = 3..=24;
 
-/// A histogram, for each of some labels.
+/// Appends a histogram with one series per label.
 fn push_histogram(text: &mut String, name: &str, meaning: &str, series: &[(&str, &Durations)]) {
     let name = format!("tautwire_{name}");
     let _ = writeln!(text, "# HELP {name} {meaning}");
@@ -157,8 +158,8 @@ fn push_histogram(text: &mut String, name: &str, meaning: &str, series: &[(&str,
     }
 }
 
-/// Whether JSON is named, and no kind of text before it.
-fn wants_json(accept: &str) -> bool {
+/// Whether JSON is named before any kind of text.
+fn prefers_json(accept: &str) -> bool {
     let kinds = accept.split(',').map(|kind| kind.split(';').next().unwrap_or_default().trim());
     kinds.into_iter().find(|kind| kind.starts_with("text/") || *kind == JSON) == Some(JSON)
 }
@@ -176,29 +177,29 @@ fn collect(admin: &Admin) -> Vec<Metric> {
     let contracts = admin.control.contracts().contracts().len();
     let settings = admin.control.settings();
     let gauges = [
-        ("retained_messages", "Messages retained now.", retained as u64),
-        ("retained_bytes", "Bytes of the retained messages that count against the limit.", retained_bytes as u64),
+        ("retained_messages", "Retained messages.", retained as u64),
+        ("retained_bytes", "Bytes of retained messages counted against the limit.", retained_bytes as u64),
         (
             "memory_retained_bytes",
-            "Retained messages, with the places of their topics.",
+            "Memory of retained messages and their topic tree.",
             admin.control.retained_held_bytes(),
         ),
         (
             "memory_held_bytes",
-            "Memory that clients make the broker hold now, counted against memory_limit_bytes.",
+            "Memory held on behalf of clients, counted against memory_limit_bytes.",
             admin.control.buffered_bytes(),
         ),
         (
             "memory_limit_bytes",
-            "Memory that clients may make the broker hold: limits.buffered_bytes.",
+            "Limit for memory held on behalf of clients: limits.buffered_bytes.",
             settings.buffered_bytes as u64,
         ),
-        ("connections_limit", "Connections that may be open: limits.connections.", settings.connections as u64),
-        ("contracts", "Contracts in force now.", contracts as u64),
-        ("admin_connections", "Connections to this API open now.", admin.connections.count() as u64),
-        ("admin_sessions", "Sessions of users logged in to this API now.", admin.session_count() as u64),
-        ("admin_taps", "Taps open now.", counters.taps.load(Ordering::Relaxed) as u64),
-        ("uptime_seconds", "Time since the start.", admin.started.elapsed().as_secs()),
+        ("connections_limit", "Limit for open connections: limits.connections.", settings.connections as u64),
+        ("contracts", "Contracts in effect.", contracts as u64),
+        ("admin_connections", "Open connections to the admin API.", admin.connections.count() as u64),
+        ("admin_sessions", "Login sessions of the admin API.", admin.session_count() as u64),
+        ("admin_taps", "Open taps.", counters.taps.load(Ordering::Relaxed) as u64),
+        ("uptime_seconds", "Seconds since the broker started.", admin.started.elapsed().as_secs()),
     ];
     metrics.extend(gauges.map(|(name, meaning, value)| Metric { name, meaning, is_gauge: true, value }));
     if let Some(data) = admin.control.data() {
@@ -220,77 +221,69 @@ fn collect(admin: &Admin) -> Vec<Metric> {
     });
     let (changes, changes_refused) = admin.store.changes();
     let logins = [
-        ("admin_logins", "Logins to this API.", count(&counters.logins)),
-        (
-            "admin_logins_refused",
-            "Logins refused: no such token, or a wrong password.",
-            count(&counters.logins_refused),
-        ),
+        ("admin_logins", "Logins to the admin API.", count(&counters.logins)),
+        ("admin_logins_refused", "Refused logins: unknown token or wrong password.", count(&counters.logins_refused)),
         (
             "admin_logins_slowed",
-            "Logins not looked at, because too many had failed before.",
+            "Logins rejected unchecked because too many had failed before.",
             count(&counters.logins_slowed),
         ),
         (
             "admin_sessions_displaced",
-            "Sessions of this API that ended because others began.",
+            "Login sessions ended to make room for new ones.",
             count(&counters.sessions_displaced),
         ),
     ];
-    let own = [
+    let counters = [
         (
             "auth_work",
             "Authentication steps done by the worker threads: password hashes, signatures, requests to hooks.",
             done,
         ),
-        ("auth_work_refused", "Clients refused because too many waited for an authentication step.", refused),
+        ("auth_work_refused", "Clients refused because the authentication queue was full.", refused),
         (
             "auth_password_cache_hits",
-            "Logins by a password in the cache, for which no hash was computed.",
+            "Password checks answered from the cache without computing a hash.",
             verified.hits(),
         ),
-        ("auth_work_abandoned", "Clients that left while they waited for an authentication step.", abandoned),
+        ("auth_work_abandoned", "Clients that disconnected while they waited for an authentication step.", abandoned),
         ("contract_changes", "Times the contracts were changed or reloaded.", changes),
-        (
-            "contract_changes_refused",
-            "Times a change of the contracts was refused because of an error.",
-            changes_refused,
-        ),
+        ("contract_changes_refused", "Changes of the contracts refused because of an error.", changes_refused),
         (
             "log_lines_suppressed",
-            "Lines of the log not written because too many were like them: log.repeat_burst.",
+            "Log lines suppressed as repetitions: log.repeat_burst.",
             crate::log::suppressed_lines(),
         ),
-        ("admin_requests", "Requests to this API.", count(&counters.requests)),
-        ("admin_requests_refused", "Requests to this API answered with an error.", count(&counters.refused)),
+        ("admin_requests", "Requests to the admin API.", count(&counters.requests)),
+        ("admin_requests_refused", "Requests to the admin API answered with an error.", count(&counters.refused)),
         (
             "admin_connections_evicted",
-            "Connections to this API closed because others came; the longest waiting goes first.",
+            "Connections to the admin API closed to make room; the one that has waited longest goes first.",
             admin.connections.evicted(),
         ),
         (
             "admin_connections_refused",
-            "Connections to this API refused because all others were being served.",
+            "Connections to the admin API refused because all others were busy.",
             admin.connections.refused(),
         ),
-        ("admin_request_timeouts", "Requests to this API that did not come whole in time.", count(&counters.timeouts)),
-        ("admin_taps_refused", "Taps refused because there were too many.", count(&counters.taps_refused)),
+        (
+            "admin_request_timeouts",
+            "Requests to the admin API that did not arrive completely in time.",
+            count(&counters.timeouts),
+        ),
+        ("admin_taps_refused", "Taps refused because the limit was reached.", count(&counters.taps_refused)),
         (
             "admin_tap_messages_skipped",
-            "Messages that taps left out because there were more than they may show.",
+            "Messages that taps skipped because of their rate limits.",
             count(&counters.tap_messages_skipped),
         ),
-        (
-            "admin_messages_published",
-            "Messages published by requests to this API.",
-            count(&counters.messages_published),
-        ),
+        ("admin_messages_published", "Messages published through the admin API.", count(&counters.messages_published)),
     ];
-    let own = own.into_iter().chain(logins).chain(admin.reloader.telemetry().counters());
+    let counters = counters.into_iter().chain(logins).chain(admin.reloader.telemetry().counters());
     let node = admin.reloader.node();
-    let own = own.chain(node.map(Node::counters).unwrap_or_default());
+    let counters = counters.chain(node.map(Node::counters).unwrap_or_default());
     metrics.extend(node.map(of_cluster).into_iter().flatten());
-    metrics.extend(own.map(|(name, meaning, value)| Metric { name, meaning, is_gauge: false, value }));
+    metrics.extend(counters.map(|(name, meaning, value)| Metric { name, meaning, is_gauge: false, value }));
     metrics
 }
 
@@ -300,20 +293,20 @@ fn of_cluster(node: &Node) -> [Metric; 4] {
     [
         metric(
             "cluster_serving",
-            "1 while the cluster lets this broker take clients.",
+            "1 while this broker may serve clients of the cluster.",
             true,
-            u64::from(node.takes_clients()),
+            u64::from(node.accepts_clients()),
         ),
-        metric("cluster_configuration", "Number of the shared configuration's revision that holds.", true, held),
+        metric("cluster_configuration", "Revision of the shared configuration that is in effect.", true, held),
         metric(
             "cluster_configuration_behind",
-            "1 while this broker cannot take on the last revision, and takes no new clients.",
+            "1 while this broker cannot apply the latest revision and accepts no new clients.",
             true,
             u64::from(!refused.is_empty()),
         ),
         metric(
             "cluster_configurations_refused",
-            "Revisions of the shared configuration that this broker could not take on.",
+            "Revisions of the shared configuration that this broker could not apply.",
             false,
             refusals,
         ),
@@ -323,24 +316,28 @@ fn of_cluster(node: &Node) -> [Metric; 4] {
 fn of_data(data: &DataState) -> [Metric; 7] {
     let gauge = |name, meaning, value| Metric { name, meaning, is_gauge: true, value };
     [
-        gauge("data_log_bytes", "Bytes of the log on disk now.", data.log_bytes),
-        gauge("data_snapshot_bytes", "Bytes of the last snapshot on disk now.", data.snapshot_bytes),
-        gauge("data_limit_bytes", "Bytes that log and snapshot may take.", data.limit_bytes),
-        gauge("data_full", "1 while what must be kept is refused for lack of disk.", u64::from(data.is_full)),
+        gauge("data_log_bytes", "Size of the log on disk.", data.log_bytes),
+        gauge("data_snapshot_bytes", "Size of the last snapshot on disk.", data.snapshot_bytes),
+        gauge("data_limit_bytes", "Limit for the size of log and snapshot.", data.limit_bytes),
+        gauge(
+            "data_full",
+            "1 while persistent messages are refused because the disk is full.",
+            u64::from(data.is_full),
+        ),
         gauge(
             "data_failed",
-            "1 when the disk has failed and nothing is kept any more.",
+            "1 after the disk has failed and nothing is persisted.",
             u64::from(data.failure.is_some()),
         ),
         Metric {
             name: "data_syncs",
-            meaning: "Writes to the log, each of which made all that waited durable.",
+            meaning: "Syncs of the log, each of which covers all pending writes.",
             is_gauge: false,
             value: data.syncs,
         },
         Metric {
             name: "data_snapshot_failures",
-            meaning: "Times no snapshot could be made, so that the log grows.",
+            meaning: "Failed snapshots, after which the log keeps growing.",
             is_gauge: false,
             value: data.snapshot_failures,
         },
@@ -365,11 +362,11 @@ mod tests {
 
     #[test]
     fn json_is_for_those_who_ask_for_it() {
-        assert!(wants_json("application/json"));
-        assert!(wants_json("application/json;q=0.9, text/plain"));
-        assert!(!wants_json(""));
-        assert!(!wants_json("*/*"));
-        assert!(!wants_json("text/plain, application/json"));
-        assert!(!wants_json("application/openmetrics-text;version=1.0.0,text/plain;version=0.0.4;q=0.5,*/*;q=0.1"));
+        assert!(prefers_json("application/json"));
+        assert!(prefers_json("application/json;q=0.9, text/plain"));
+        assert!(!prefers_json(""));
+        assert!(!prefers_json("*/*"));
+        assert!(!prefers_json("text/plain, application/json"));
+        assert!(!prefers_json("application/openmetrics-text;version=1.0.0,text/plain;version=0.0.4;q=0.5,*/*;q=0.1"));
     }
 }

@@ -1,7 +1,7 @@
-//! The HTTP API for those who run the broker: health, metrics, contracts at run time, messages.
+//! The HTTP API for operators: health, metrics, contracts at run time, messages.
 //!
-//! hyper speaks HTTP/1.1 with all clients on one thread for each address ([`server`], [`exchange`]), so that a client that is slow or
-//! silent holds no thread. Handlers may wait; they run on threads of their own, of which there are few ([`routes::Class`]).
+//! One thread per address runs hyper (HTTP/1.1) for all clients ([`server`], [`exchange`]), so that a slow or silent client does not block
+//! a thread. Handlers may block; they run on a small pool of separate threads ([`routes::Class`]).
 
 mod attempts;
 mod bans;
@@ -64,14 +64,14 @@ pub(crate) mod tokens {
     pub(crate) use super::tokens_file::{FILE_BYTES_MAX, add, is_name, parse, read_moment, remove};
 }
 
-/// What the API answers from.
+/// The state that the handlers of the API share.
 pub(crate) struct Admin {
     control: Control,
     credentials: Arc<CurrentCredentials>,
     sessions: Sessions,
-    /// Logins that have failed.
+    /// Failed logins.
     attempts: Attempts,
-    /// Held while a password is looked at.
+    /// Held during a password check: one at a time.
     checking: Mutex<()>,
     store: Arc<Store>,
     reloader: Arc<Reloader>,
@@ -82,20 +82,20 @@ pub(crate) struct Admin {
     started: Instant,
 }
 
-/// What the API counts of itself.
+/// What the API counts about itself.
 #[derive(Debug, Default)]
 struct Counters {
     requests: AtomicU64,
-    /// Those answered with an error.
+    /// Requests answered with an error.
     refused: AtomicU64,
-    /// Those whose requests did not come in time.
+    /// Requests that did not arrive in time.
     timeouts: AtomicU64,
     messages_published: AtomicU64,
     logins: AtomicU64,
     logins_refused: AtomicU64,
-    /// Those not looked at, because too many had failed before.
+    /// Logins rejected unchecked because too many failed before.
     logins_slowed: AtomicU64,
-    /// Sessions that ended because others began.
+    /// Sessions ended to make room for new ones.
     sessions_displaced: AtomicU64,
     taps: AtomicUsize,
     taps_refused: AtomicU64,
@@ -125,7 +125,7 @@ impl Admin {
         }
     }
 
-    /// All metrics in the format of Prometheus.
+    /// All metrics in the Prometheus text format.
     pub(crate) fn metrics(&self) -> String {
         metrics::text(self)
     }

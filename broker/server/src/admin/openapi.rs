@@ -1,4 +1,4 @@
-//! The description of this API, for programs.
+//! The OpenAPI description of the API.
 
 use super::response::{JSON, Response, Status};
 use super::routes::RequestContext;
@@ -21,20 +21,20 @@ mod tests {
     fn the_document_has_every_route_and_no_other_and_says_what_each_needs() {
         let document = json::parse(DOCUMENT).expect("JSON");
         let Some(Value::Object(paths)) = document.get("paths") else { panic!("there are no paths") };
-        let mut to_fields = Vec::new();
+        let mut documented = Vec::new();
         for (path, methods) in paths {
             let Value::Object(methods) = methods else { panic!("{path} has no methods") };
             for (method, operation) in methods.iter().filter(|(name, _)| name != "parameters") {
-                to_fields.push((method.to_uppercase(), path.clone(), operation.text("x-needs").to_owned()));
+                documented.push((method.to_uppercase(), path.clone(), operation.text("x-needs").to_owned()));
             }
         }
         let served =
             ROUTES.iter().map(|route| (route.0.to_owned(), route.1.replace("{+", "{"), route.2.name().to_owned()));
         let mut served: Vec<_> = served.collect();
-        to_fields.sort();
+        documented.sort();
         served.sort();
-        let missing: Vec<_> = served.iter().filter(|route| !to_fields.contains(route)).collect();
-        let unknown: Vec<_> = to_fields.iter().filter(|route| !served.contains(route)).collect();
+        let missing: Vec<_> = served.iter().filter(|route| !documented.contains(route)).collect();
+        let unknown: Vec<_> = documented.iter().filter(|route| !served.contains(route)).collect();
         assert!(missing.is_empty() && unknown.is_empty(), "not in the document: {missing:?}; only there: {unknown:?}");
     }
 }

@@ -1,4 +1,4 @@
-//! How the broker is, on one page.
+//! An overview of the broker's state.
 
 use std::time::Duration;
 
@@ -54,7 +54,7 @@ pub(super) fn history(call: &mut RequestContext<'_, '_>) -> Result<Response, Res
     Ok(ok(call.admin.history.to_fields()))
 }
 
-/// The log in the last minute.
+/// The state of the log, with sync times of the last minute.
 fn log(recent: Option<&Durations>, data: Option<&DataState>) -> Fields {
     let state = match data {
         None => "off",
@@ -66,7 +66,7 @@ fn log(recent: Option<&Durations>, data: Option<&DataState>) -> Fields {
     Fields::default().with("sync_p50_us", percentile(50)).with("sync_p99_us", percentile(99)).with("state", state)
 }
 
-/// How long messages took through the broker in the last minute, and their acknowledgements.
+/// Latencies of messages and acknowledgements in the last minute.
 fn latency(recent: &LatencyTotals) -> Fields {
     Fields::default()
         .with("delivery_p50_us", recent.delivery.percentile_us(50))
@@ -75,7 +75,7 @@ fn latency(recent: &LatencyTotals) -> Fields {
         .with("acknowledgement_p99_us", recent.acknowledgement.percentile_us(99))
 }
 
-/// Messages that somebody did not get, by reason. The names are those of `drops` of a client where a client is concerned.
+/// Dropped messages by reason. The names match `drops` of a client where both exist.
 pub(super) fn drops(totals: &Totals) -> [(&'static str, u64); 10] {
     [
         ("output_full", totals.dropped_output_full),

@@ -1,4 +1,4 @@
-//! Payloads as operators see them.
+//! Payloads in a form for operators.
 
 use tautwire_contracts::Catalogue;
 use tautwire_message::{Format, MessageRef};
@@ -6,16 +6,16 @@ use tautwire_protocol::{Properties, PropertyContext};
 
 use crate::fields::{Fields, Value};
 
-/// JSON that is made of a payload may take so much more than the payload: names make some formats many times as long as others.
+/// Limit for decoded JSON as a multiple of the payload size: member names can make JSON many times longer.
 const DECODED_FACTOR: usize = 16;
 const DECODED_LEAST_BYTES: usize = 64 * 1024;
 
-/// The Content Type among properties as a message keeps them.
+/// The Content Type in the encoded properties of a message.
 pub(super) fn content_type(properties: &[u8]) -> Option<&str> {
     Properties::from_wire(properties, PropertyContext::Publish).ok()?.content_type()
 }
 
-/// What a payload is to somebody who reads: JSON where its contract can make that of it, else a text where it is one.
+/// A readable form of a payload: JSON if its contract can decode it, else text if it is UTF-8.
 pub(super) enum Readable {
     Decoded(String),
     Text(String),
@@ -39,7 +39,7 @@ impl Readable {
         }
     }
 
-    /// Adds it where there is something to read.
+    /// Adds the readable form, if there is one.
     pub(super) fn add_to(self, fields: Fields) -> Fields {
         match self {
             Readable::Decoded(json) => fields.with("decoded", Value::Json(json)),

@@ -1,4 +1,4 @@
-//! Metrics of the build and of the process, under the names that client libraries of Prometheus give them.
+//! Metrics of the build and of the process, with the names that Prometheus client libraries use.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -7,7 +7,7 @@ use std::time::Duration;
 use rustix::process::{Resource, getrlimit};
 use rustix::time::{ClockId, clock_gettime};
 
-/// Adds the metrics that this system has.
+/// Appends the metrics that are available on this system.
 pub(super) fn push(text: &mut String) {
     let name = "tautwire_build_info";
     let _ = writeln!(text, "# HELP {name} A constant 1, labelled with the version of the broker.");
@@ -42,7 +42,7 @@ pub(super) fn push(text: &mut String) {
     }
 }
 
-/// The labels of `tautwire_build_info`. Whoever builds packages sets the commit and the compiler in the environment of the build.
+/// The labels of `tautwire_build_info`. Package builds set the commit and the compiler as environment variables.
 fn build() -> String {
     let mut labels = format!("version=\"{}\"", env!("CARGO_PKG_VERSION"));
     for (name, value) in [("commit", option_env!("TAUTWIRE_COMMIT")), ("rustc", option_env!("TAUTWIRE_RUSTC"))] {
@@ -66,12 +66,12 @@ fn memory() -> Option<(f64, f64)> {
 }
 
 fn open_descriptors() -> Option<f64> {
-    // Linux 6.2 and later say how many there are; a broker with 100,000 connections should not list them.
+    // Linux 6.2 and later report the count; a broker with 100,000 connections should not list them.
     let count = std::os::unix::fs::MetadataExt::size(&fs::metadata("/proc/self/fd").ok()?);
     if count > 0 {
         return Some(count as f64);
     }
-    // One of them lists the others.
+    // One of them is the directory being listed.
     Some(fs::read_dir("/proc/self/fd").ok()?.count().saturating_sub(1) as f64)
 }
 
@@ -79,7 +79,7 @@ fn open_descriptors() -> Option<f64> {
 fn started_unix_s() -> Option<f64> {
     static STARTED: std::sync::LazyLock<Option<f64>> = std::sync::LazyLock::new(|| {
         let stat = fs::read_to_string("/proc/self/stat").ok()?;
-        // The name of the program, in parentheses, may have spaces in it. The start is field 22, in ticks since the system started.
+        // The program name, in parentheses, may contain spaces. The start time is field 22, in clock ticks since boot.
         let ticks: f64 = stat.rsplit_once(')')?.1.split_ascii_whitespace().nth(19)?.parse().ok()?;
         let booted = seconds(ClockId::Realtime) - seconds(ClockId::Boottime);
         Some(booted + ticks / rustix::param::clock_ticks_per_second() as f64)

@@ -1,11 +1,11 @@
-//! Paths and queries as addresses spell them: percent-encoded where they must be.
+//! Percent-decoding of paths and query strings.
 
 use super::response::{Response, Status};
 
-/// The text that is meant.
+/// Decodes percent-encoded text.
 ///
 /// # Errors
-/// What is wrong with it.
+/// The reason why the text is invalid.
 pub(super) fn decoded(text: &str) -> Result<String, &'static str> {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.bytes();
@@ -16,20 +16,20 @@ pub(super) fn decoded(text: &str) -> Result<String, &'static str> {
         }
         let mut digit = || rest.next().and_then(|digit| char::from(digit).to_digit(16));
         let (Some(high), Some(low)) = (digit(), digit()) else {
-            return Err("a % is not followed by two hexadecimal digits; write %25 for one that is meant");
+            return Err("a % must be followed by two hexadecimal digits; write %25 for a literal %");
         };
         bytes.push((high * 16 + low) as u8);
     }
     String::from_utf8(bytes).map_err(|_| "it is not UTF-8")
 }
 
-/// What a query says, each thing once.
+/// A parsed query string, with unique keys.
 #[derive(Debug)]
 pub(super) struct Query(Vec<(String, String)>);
 
 impl Query {
     /// # Errors
-    /// The answer to a query that cannot be read.
+    /// The response to an invalid query.
     pub(super) fn parse(query: &str) -> Result<Query, Response> {
         let mut pairs: Vec<(String, String)> = Vec::new();
         for pair in query.split('&').filter(|pair| !pair.is_empty()) {
@@ -38,7 +38,7 @@ impl Query {
                 |text: &str| decoded(&text.replace('+', " ")).map_err(|why| bad_request(&format!("{pair:?}: {why}")));
             let (key, value) = (read(key)?, read(value)?);
             if pairs.iter().any(|(known, _)| *known == key) {
-                return Err(bad_request(&format!("{key} stands there twice")));
+                return Err(bad_request(&format!("duplicate parameter {key}")));
             }
             pairs.push((key, value));
         }
@@ -51,10 +51,10 @@ impl Query {
         Some(self.0.swap_remove(at).1)
     }
 
-    /// The same, read by `read`; `expected` says what it must be.
+    /// Takes out the value of `key` and parses it with `read`; `expected` describes valid values.
     ///
     /// # Errors
-    /// It is something else.
+    /// The value is invalid.
     pub(super) fn take_as<T>(
         &mut self,
         key: &str,
@@ -62,22 +62,22 @@ impl Query {
         read: impl FnOnce(&str) -> Option<T>,
     ) -> Result<Option<T>, Response> {
         let Some(value) = self.take(key) else { return Ok(None) };
-        read(&value).map(Some).ok_or_else(|| bad_request(&format!("{key} is {expected}, not {value:?}")))
+        read(&value).map(Some).ok_or_else(|| bad_request(&format!("{key} must be {expected}, not {value:?}")))
     }
 
-    /// All that may be said has been taken.
+    /// Checks that no other parameters are left.
     ///
     /// # Errors
-    /// Something else is there.
+    /// An unknown parameter is left.
     pub(super) fn finish(self, known: &str) -> Result<(), Response> {
         match self.0.first() {
             None => Ok(()),
-            Some((key, _)) => Err(bad_request(&format!("there is no {key:?}; there are {known}"))),
+            Some((key, _)) => Err(bad_request(&format!("unknown parameter {key:?}; known parameters: {known}"))),
         }
     }
 }
 
-/// The answer to a query that is not understood.
+/// The response to an invalid query.
 pub(super) fn bad_request(message: &str) -> Response {
     Response::error(Status::BAD_REQUEST, "bad_query", message)
 }
@@ -88,7 +88,7 @@ mod tests {
 
     #[test]
     fn each_thing_is_said_once_and_known() {
-        let mut query = Query::parse("a=1&b=x%26y+z&").expect("it can be read");
+        let mut query = Query::parse("a=1&b=x%26y+z&").expect("a valid query");
         assert_eq!(query.take_as("a", "a number", |text| text.parse::<u8>().ok()).expect("a number"), Some(1));
         assert_eq!(query.take("b").as_deref(), Some("x&y z"));
         assert_eq!(query.take("b"), None);
@@ -96,7 +96,7 @@ mod tests {
         for wrong in ["a=1&a=1", "a=%", "%ff=1"] {
             assert!(Query::parse(wrong).is_err(), "{wrong}");
         }
-        let mut query = Query::parse("a=x&c").expect("it can be read");
+        let mut query = Query::parse("a=x&c").expect("a valid query");
         assert!(query.take_as("a", "a number", |text| text.parse::<u8>().ok()).is_err());
         assert!(query.finish("a").is_err());
     }

@@ -1,4 +1,4 @@
-//! Reading a request, within limits of size and time.
+//! Reading a request, within size and time limits.
 
 use std::future::poll_fn;
 use std::pin::Pin;
@@ -12,47 +12,47 @@ use tokio::time::timeout_at;
 use super::login::COOKIE;
 use super::response::{Response, Status};
 
-/// Request line and header fields.
+/// Limit for the request line and the header fields.
 pub(super) const REQUEST_HEAD_MAX_BYTES: usize = 8 * 1024;
-/// Header fields.
+/// Limit for the number of header fields.
 pub(super) const FIELDS_MAX: usize = 64;
-/// Cookies of one name that are looked at: another page of the same host may have left one.
+/// Session cookies that are tried: another page on the same host may have set one of the same name.
 const COOKIES_MAX: usize = 4;
-/// A body: the largest schema, each byte of it escaped, and some.
+/// Limit for the body: the largest schema with every byte escaped, plus some room.
 pub(super) const BODY_MAX_BYTES: usize = 8 * 1024 * 1024;
 
 /// The head of a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Head {
     pub(super) method: String,
-    /// Without a query.
+    /// The path without the query.
     pub(super) path: String,
-    /// What follows the first `?`.
+    /// The part after the first `?`.
     pub(super) query: String,
-    /// What follows `Bearer` in the field Authorization.
+    /// The credentials after `Bearer` in the Authorization field.
     pub(super) token: Option<Vec<u8>>,
-    /// Those of sessions.
+    /// The values of the session cookies.
     pub(super) cookies: Vec<String>,
     /// The field X-CSRF-Token.
     pub(super) csrf: Option<Vec<u8>>,
-    /// The field Sec-Fetch-Site: where the page is from that makes the request.
+    /// The field Sec-Fetch-Site: the origin of the page that makes the request.
     pub(super) fetch_site: Option<String>,
-    /// By TLS, or a proxy says that it ends TLS.
+    /// Whether the request came over TLS, or a proxy reports that it terminates TLS.
     pub(super) came_by_https: bool,
     pub(super) accept: String,
     pub(super) accept_encoding: String,
-    /// Tags of what the client has kept.
+    /// The entity tags of the client's cached responses.
     pub(super) if_none_match: String,
     pub(super) content_type: Option<String>,
     pub(super) body_bytes: Option<usize>,
 }
 
-/// What a handler has of a request beside its head.
+/// The body of a request, and its deadline.
 #[derive(Debug)]
 pub(super) struct RequestBody {
-    /// `None` where the request does not say that it has one.
+    /// `None` if the request has no Content-Length.
     body: Option<Vec<u8>>,
-    /// When the response is to be there.
+    /// When the response is due.
     pub(super) deadline: Instant,
 }
 
@@ -62,10 +62,10 @@ impl RequestBody {
         RequestBody { body: None, deadline }
     }
 
-    /// Reads the body of the request with this head. GET and HEAD have none that counts.
+    /// Reads the body of the request with this head. A body of GET or HEAD is ignored.
     ///
     /// # Errors
-    /// The response to a request whose body is larger than `max_bytes`, or does not come.
+    /// The response to a request whose body is larger than `max_bytes` or does not arrive.
     pub(super) async fn read(
         head: &Head,
         mut incoming: Incoming,
@@ -85,7 +85,11 @@ impl RequestBody {
             match frame.await {
                 Ok(Some(Ok(frame))) => body.extend_from_slice(&frame.into_data().unwrap_or_default()),
                 Ok(Some(Err(_))) => {
-                    return Err(Response::error(Status::BAD_REQUEST, "bad_request", "the request ends in its body"));
+                    return Err(Response::error(
+                        Status::BAD_REQUEST,
+                        "bad_request",
+                        "the connection ended within the request body",
+                    ));
                 }
                 Ok(None) => return Ok(RequestBody { body: Some(body), deadline }),
                 Err(_) => return Err(timed_out()),
@@ -94,16 +98,16 @@ impl RequestBody {
     }
 
     /// # Errors
-    /// The response to a request that has no body and needs one.
+    /// The response to a request that needs a body and has none.
     pub(super) fn body(&self) -> Result<&[u8], Response> {
         let missing = || Response::error(Status::LENGTH_REQUIRED, "length_required", "Content-Length is missing");
         self.body.as_deref().ok_or_else(missing)
     }
 }
 
-/// The response to a request that does not come whole in time.
+/// The response to a request that does not arrive completely in time.
 pub(super) fn timed_out() -> Response {
-    Response::error(Status::TIMEOUT, "timeout", "the request did not come whole in time")
+    Response::error(Status::TIMEOUT, "timeout", "the request did not arrive completely in time")
 }
 
 impl Head {
@@ -116,11 +120,11 @@ impl Head {
         self.method == "HEAD"
     }
 
-    /// The parts of a head that count here. What two readers could understand in two ways is refused: hyper refuses lengths that differ, and
-    /// a field that is not repeated by the rules of HTTP is refused here.
+    /// Extracts the parts of a head that the API uses. Ambiguous requests are rejected: hyper rejects conflicting lengths, and this
+    /// function rejects repeated fields that HTTP does not allow to repeat.
     ///
     /// # Errors
-    /// The response to a request that this server does not take.
+    /// The response to a request that this server does not support.
     pub(super) fn read(parts: &Parts, is_tls: bool) -> Result<Head, Response> {
         let fields = &parts.headers;
         if fields.contains_key("transfer-encoding") {
@@ -128,15 +132,19 @@ impl Head {
             return Err(Response::error(Status::NOT_IMPLEMENTED, "not_implemented", message));
         }
         if one(fields, "expect")?.is_some_and(|expected| !expected.eq_ignore_ascii_case("100-continue")) {
-            return Err(Response::error(Status::EXPECTATION_FAILED, "expectation_failed", "only 100-continue"));
+            return Err(Response::error(
+                Status::EXPECTATION_FAILED,
+                "expectation_failed",
+                "the only supported expectation is 100-continue",
+            ));
         }
         let length = one(fields, "content-length")?;
-        let length = length.map(|digits| digits.parse().map_err(|_| bad_request("Content-Length is no number")));
+        let length = length.map(|digits| digits.parse().map_err(|_| bad_request("Content-Length is not a number")));
         let authorization = one_value(fields, "authorization")?.map(HeaderValue::as_bytes);
         let (scheme, token) = authorization.and_then(|value| value.split_at_checked(7)).unwrap_or_default();
         let cookies = all(fields, "cookie")?.into_iter().flat_map(|cookies| cookies.split(';'));
         let cookies = cookies.filter_map(|cookie| cookie.trim().split_once('='));
-        // Requests to a proxy name the host as well; this is none.
+        // A request to a proxy has an absolute URI. This server is not a proxy: no route matches that.
         let path = match parts.uri.scheme() {
             Some(_) => parts.uri.to_string(),
             None => parts.uri.path().to_owned(),
@@ -163,29 +171,29 @@ impl Head {
     }
 }
 
-/// Whether a proxy says that it ends TLS.
+/// Whether a proxy reports that it terminates TLS.
 fn was_https_at_proxy(fields: &HeaderMap) -> Result<bool, Response> {
-    let told = all(fields, "x-forwarded-proto")?.iter().any(|proto| proto.eq_ignore_ascii_case("https"));
+    let x_forwarded = all(fields, "x-forwarded-proto")?.iter().any(|proto| proto.eq_ignore_ascii_case("https"));
     let forwarded = all(fields, "forwarded")?;
     let mut pairs =
         forwarded.iter().flat_map(|value| value.split([',', ';'])).filter_map(|pair| pair.trim().split_once('='));
-    Ok(told
+    Ok(x_forwarded
         || pairs.any(|(name, value)| {
             name.eq_ignore_ascii_case("proto") && value.trim_matches('"').eq_ignore_ascii_case("https")
         }))
 }
 
-/// The values of a field, which are text.
+/// All values of a field, as text.
 fn all<'f>(fields: &'f HeaderMap, name: &str) -> Result<Vec<&'f str>, Response> {
     let values = fields.get_all(name).iter();
     values.map(text).collect()
 }
 
 fn text(value: &HeaderValue) -> Result<&str, Response> {
-    str::from_utf8(value.as_bytes()).map(str::trim).map_err(|_| bad_request("a header field is not text"))
+    str::from_utf8(value.as_bytes()).map(str::trim).map_err(|_| bad_request("a header field is not UTF-8"))
 }
 
-/// The value of a field that may be there once.
+/// The value of a field that must not repeat.
 fn one_value<'f>(fields: &'f HeaderMap, name: &'static str) -> Result<Option<&'f HeaderValue>, Response> {
     let mut values = fields.get_all(HeaderName::from_static(name)).iter();
     let value = values.next();
@@ -203,7 +211,7 @@ fn bad_request(message: &str) -> Response {
     Response::error(Status::BAD_REQUEST, "bad_request", message)
 }
 
-/// Until the deadline; never zero, which would mean for ever.
+/// The time until the deadline; never zero, which would mean no limit.
 pub(super) fn time_left(deadline: Instant) -> Duration {
     deadline.saturating_duration_since(Instant::now()).max(Duration::from_millis(1))
 }

@@ -1,4 +1,4 @@
-//! What is answered.
+//! Responses of the API.
 
 use std::convert::Infallible;
 use std::fmt::{self, Write as _};
@@ -14,7 +14,7 @@ use tokio::sync::mpsc::Receiver;
 
 use crate::json::push_string;
 
-/// A status code with its words.
+/// A status code with its reason phrase.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Status(u16, &'static str);
 
@@ -53,12 +53,12 @@ impl fmt::Display for Status {
     }
 }
 
-/// An answer to a request.
+/// A response to a request.
 #[derive(Debug)]
 pub(super) struct Response {
     status: Status,
     content_type: &'static str,
-    /// Whether a browser may keep it, if it asks each time whether it still holds.
+    /// Whether a browser may cache it, revalidating each time.
     is_revalidated: bool,
     /// Further header fields.
     fields: Vec<(HeaderName, HeaderValue)>,
@@ -69,7 +69,7 @@ pub(super) struct Response {
 #[derive(Debug)]
 pub(super) enum Body {
     Whole(Bytes),
-    /// Parts that come until their sender is dropped.
+    /// Chunks, until their sender is dropped.
     Parts(Receiver<Bytes>),
 }
 
@@ -81,7 +81,8 @@ impl Response {
         Response { status, content_type, is_revalidated: false, fields: Vec::new(), body: Body::Whole(body.into()) }
     }
 
-    /// A response whose body comes in parts, until their sender is dropped. The connection ends with it, for clients that read to its end.
+    /// A response whose body is streamed until the sender of `parts` is dropped. The connection is closed after it, for clients that read
+    /// to the end.
     pub(super) fn stream(content_type: &'static str, parts: Receiver<Bytes>) -> Response {
         Response { body: Body::Parts(parts), ..Response::new(Status::OK, content_type, "").with("Connection", "close") }
     }
@@ -94,8 +95,8 @@ impl Response {
         Response::new(status, JSON, body)
     }
 
-    /// Everything that is wrong with contracts. The first of it is said like any error; all of it is under `errors`.
-    pub(super) fn wrong_contracts(errors: &[LoadError]) -> Response {
+    /// Reports all errors in contracts: the first as the main error, all of them under `errors`.
+    pub(super) fn invalid_contracts(errors: &[LoadError]) -> Response {
         let mut body = String::from("{");
         if let Some(first) = errors.first() {
             push_load_error(&mut body, first);
@@ -110,10 +111,13 @@ impl Response {
         Response::new(Status::UNPROCESSABLE, JSON, body)
     }
 
-    /// Everything that is wrong with a configuration, a line each.
-    pub(super) fn wrong_configuration(errors: &[String]) -> Response {
+    /// Reports all errors in a configuration, one per line.
+    pub(super) fn invalid_configuration(errors: &[String]) -> Response {
         let mut body = String::from("{");
-        push_members(&mut body, &[("code", "config_wrong"), ("message", "nothing has changed: see errors")]);
+        push_members(
+            &mut body,
+            &[("code", "config_wrong"), ("message", "the configuration is not applied: see errors")],
+        );
         body.push_str(",\"errors\":[");
         for (at, error) in errors.iter().enumerate() {
             body.push_str(if at > 0 { "," } else { "" });
@@ -123,7 +127,7 @@ impl Response {
         Response::new(Status::UNPROCESSABLE, JSON, body)
     }
 
-    /// The same with another header field.
+    /// Adds a header field.
     pub(super) fn with(mut self, name: &'static str, value: &str) -> Response {
         if let (Ok(name), Ok(value)) = (HeaderName::try_from(name), HeaderValue::try_from(value)) {
             self.fields.push((name, value));
@@ -131,7 +135,7 @@ impl Response {
         self
     }
 
-    /// The same, which a browser may keep, if it asks each time whether it still holds.
+    /// Allows a browser to cache the response, revalidating each time.
     pub(super) fn must_revalidate(mut self) -> Response {
         self.is_revalidated = true;
         self
@@ -149,7 +153,7 @@ impl Response {
         matches!(self.body, Body::Parts(_))
     }
 
-    /// The same as hyper sends it; without its body where HEAD was asked.
+    /// Converts to the type that hyper sends. A response to HEAD has no body.
     pub(super) fn into_http(self, is_head: bool) -> hyper::Response<Body> {
         let Response { status, content_type, is_revalidated, fields: further, mut body } = self;
         let mut fields = HeaderMap::new();
@@ -172,7 +176,7 @@ impl Response {
         response
     }
 
-    /// The bytes of an error that ends a connection on which hyper cannot answer.
+    /// The bytes of an error that ends a connection on which hyper cannot respond.
     pub(super) fn into_last_bytes(self) -> Vec<u8> {
         let Response { status, content_type, body, .. } = self;
         let body = match body {

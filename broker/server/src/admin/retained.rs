@@ -1,4 +1,4 @@
-//! Retained messages: listed, shown, removed; and the tree of their topics.
+//! Retained messages: list, show, remove; and the topic tree.
 
 use tautwire_contracts::Catalogue;
 use tautwire_engine::{FetchedMessage, RetainedQuery, TopicsQuery};
@@ -6,16 +6,16 @@ use tautwire_message::Body;
 use tautwire_protocol::{TopicFilter, TopicName};
 
 use super::clients::{limit, ok, query_error};
-use super::messages::refused;
+use super::messages::publish_error_response;
 use super::payload::{Readable, base64, content_type};
 use super::query::{Query, bad_request, decoded};
 use super::response::{Response, Status};
 use super::routes::{RequestContext, not_found};
 use crate::fields::Fields;
 
-/// Payload bytes of one message that are shown.
+/// Largest payload that is shown.
 const SHOWN_MAX_BYTES: usize = 8 * 1024 * 1024;
-/// What clients may not change, so that there is nothing to remove below it.
+/// Topics that clients cannot change, so there is nothing to remove below them.
 const RESERVED: [&str; 4] = ["$SYS", "$share", "$as", "$quarantine"];
 
 /// `GET /v1/retained`.
@@ -25,8 +25,8 @@ pub(super) fn list(call: &mut RequestContext<'_, '_>) -> Result<Response, Respon
     let after = query.take("after").map(Box::from);
     let limit = limit(&mut query)?;
     query.finish("filter, limit, after")?;
-    let wanted = RetainedQuery { filter, after, limit };
-    let page = admin.control.retained_messages(wanted, call.patience()).map_err(query_error)?;
+    let request = RetainedQuery { filter, after, limit };
+    let page = admin.control.retained_messages(request, call.query_deadline()).map_err(query_error)?;
     let contracts = admin.control.contracts();
     let next = page.messages.last().filter(|_| page.messages.len() == limit).map(|(topic, _)| &**topic);
     let messages = page.messages.iter().map(|(topic, body)| to_fields(&contracts, topic, body)).collect::<Vec<_>>();
@@ -39,12 +39,12 @@ pub(super) fn show(call: &mut RequestContext<'_, '_>) -> Result<Response, Respon
     Query::parse(&call.head.query)?.finish("none")?;
     let topic = decoded(call.name(0)).map_err(|why| bad_request(&format!("the topic: {why}")))?;
     TopicName::new(&topic).map_err(|error| bad_request(&format!("the topic: {error}")))?;
-    let fetched = admin.control.retained_message(&topic, call.patience()).map_err(query_error)?;
+    let fetched = admin.control.retained_message(&topic, call.query_deadline()).map_err(query_error)?;
     let message = match fetched {
         FetchedMessage::Message(message) => message,
-        FetchedMessage::Nothing => return Err(not_found("nothing is retained on that topic")),
+        FetchedMessage::Nothing => return Err(not_found("no retained message on that topic")),
         FetchedMessage::Unreadable => {
-            let why = "the message could not be read back from the disk; see the log";
+            let why = "cannot read the message from disk; see the log";
             return Err(Response::error(Status::INTERNAL, "unreadable", why));
         }
     };
@@ -52,7 +52,7 @@ pub(super) fn show(call: &mut RequestContext<'_, '_>) -> Result<Response, Respon
     let fields = to_fields(&contracts, &topic, &Body::Loaded(message.clone()));
     let payload = message.payload();
     if payload.len() > SHOWN_MAX_BYTES {
-        let why = format!("the payload has {} bytes, and up to {SHOWN_MAX_BYTES} are shown", payload.len());
+        let why = format!("the payload has {} bytes; the limit is {SHOWN_MAX_BYTES}", payload.len());
         return Err(Response::error(Status::UNPROCESSABLE, "payload_too_large", &why));
     }
     let (by, address) = (call.by(), call.peer.to_string());
@@ -68,16 +68,17 @@ pub(super) fn show(call: &mut RequestContext<'_, '_>) -> Result<Response, Respon
 /// `DELETE /v1/retained`.
 pub(super) fn remove(call: &mut RequestContext<'_, '_>) -> Result<Response, Response> {
     let (admin, mut query) = (call.admin, Query::parse(&call.head.query)?);
-    let given =
-        query.take("filter").ok_or_else(|| bad_request("filter is needed: the filter of the topics to clear"))?;
+    let given = query
+        .take("filter")
+        .ok_or_else(|| bad_request("filter is missing: the topic filter of the messages to remove"))?;
     let filter = filter(&given)?;
     query.finish("filter")?;
     if filter.split('/').next().is_some_and(|first| RESERVED.contains(&first)) {
-        let why = "what the broker publishes itself cannot be removed";
+        let why = "messages that the broker publishes cannot be removed";
         return Err(Response::error(Status::FORBIDDEN, "not_authorized", why));
     }
     let timeout = call.time_left();
-    let removed = admin.control.remove_retained(&filter, timeout).map_err(|error| refused(&error))?;
+    let removed = admin.control.remove_retained(&filter, timeout).map_err(|error| publish_error_response(&error))?;
     let fields = Fields::default().with("deleted", removed.removed).with("refused", removed.refused);
     Ok(ok(fields.with("more", removed.has_more)))
 }
@@ -92,13 +93,13 @@ pub(super) fn topics(call: &mut RequestContext<'_, '_>) -> Result<Response, Resp
     let after = query.take("after").map(Box::from);
     let limit = limit(&mut query)?;
     query.finish("below, limit, after")?;
-    let wanted = TopicsQuery { below: below.as_deref().map(Box::from), after, limit };
-    let found = admin.control.topics(wanted, call.patience()).map_err(query_error)?;
+    let request = TopicsQuery { below: below.as_deref().map(Box::from), after, limit };
+    let found = admin.control.topics(request, call.query_deadline()).map_err(query_error)?;
     let next = found.last().filter(|_| found.len() == limit).map(|(level, _)| &**level);
-    let levels = found.iter().map(|(level, what)| {
+    let levels = found.iter().map(|(level, summary)| {
         let topic = below.as_ref().map_or_else(|| level.to_string(), |below| format!("{below}/{level}"));
         let fields = Fields::default().with("level", &**level).with("topic", topic);
-        fields.with("retained", what.retained).with("below", what.below)
+        fields.with("retained", summary.retained).with("below", summary.below)
     });
     Ok(ok(Fields::default().with("levels", levels.collect::<Vec<_>>()).with("next", next)))
 }
@@ -106,12 +107,12 @@ pub(super) fn topics(call: &mut RequestContext<'_, '_>) -> Result<Response, Resp
 pub(super) fn filter(text: &str) -> Result<Box<str>, Response> {
     let filter = TopicFilter::new(text).map_err(|error| bad_request(&format!("filter: {error}")))?;
     if filter.matched() != text {
-        return Err(bad_request("filter: messages are not found by a shared subscription"));
+        return Err(bad_request("filter: a shared subscription is not allowed here"));
     }
     Ok(text.into())
 }
 
-/// What is told of a message without its payload. The Content Type of a message that is on disk is not known here.
+/// The fields of a message, without its payload. The Content Type of a message on disk is not known here.
 fn to_fields(contracts: &Catalogue, topic: &str, body: &Body) -> Fields {
     let content_type = body.loaded().and_then(|message| content_type(message.as_ref().properties).map(str::to_owned));
     Fields::default()

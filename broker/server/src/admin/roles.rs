@@ -1,24 +1,24 @@
-//! What callers of the API may do: three roles, each with all that the one before it may do, and one permission beside them.
+//! Permissions of API callers: three roles, each including the one before it, and a separate permission for payloads.
 
 use std::fmt;
 
 use super::response::{Response, Status};
 
-/// How much a caller may do. Each role may do what those before it may.
+/// The role of a caller. Each role includes those before it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Role {
-    /// Look at everything but payloads.
+    /// Read everything except payloads.
     Read,
-    /// Act on clients and messages: disconnect, ban, publish, delete what is retained, reload.
+    /// Act on clients and messages: disconnect, ban, publish, delete retained messages, reload.
     Operate,
-    /// Everything else, contracts above all.
+    /// Everything else, including changes to contracts.
     Administer,
 }
 
 impl Role {
     pub(crate) const ALL: [Role; 3] = [Role::Read, Role::Operate, Role::Administer];
 
-    /// As files, answers and the audit log call it.
+    /// The name in files, responses and the audit log.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Role::Read => "read",
@@ -38,47 +38,47 @@ impl fmt::Display for Role {
     }
 }
 
-/// All that a caller may do.
+/// Everything a caller may do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Grant {
     pub(crate) role: Role,
-    /// It may see what clients send. No role has this of itself: whoever keeps a broker running need not read its messages.
+    /// May see the content of messages. No role includes this: operating a broker does not require reading its messages.
     pub(crate) payloads: bool,
 }
 
-/// What a route asks of its caller.
+/// What a route requires of its caller.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Permission {
-    /// Nothing: it answers everybody.
-    Nothing,
-    /// That it is known who asks.
-    Somebody,
+    /// Open to everybody.
+    Public,
+    /// Any valid credentials.
+    Authenticated,
     Role(Role),
     /// The role `read`, and the permission to see payloads.
     Payloads,
 }
 
 impl Permission {
-    /// As the OpenAPI document calls it.
+    /// The name in the OpenAPI document.
     #[cfg(test)]
     pub(super) fn name(self) -> &'static str {
         match self {
-            Permission::Nothing => "nothing",
-            Permission::Somebody => "somebody",
+            Permission::Public => "nothing",
+            Permission::Authenticated => "somebody",
             Permission::Role(role) => role.name(),
             Permission::Payloads => "payloads",
         }
     }
 
     /// # Errors
-    /// The answer to a caller who may not do this; it names what is missing.
+    /// The response to a caller without the permission; it names what is missing.
     pub(super) fn check(self, grant: Grant) -> Result<(), Response> {
         let missing = match self {
             Permission::Role(role) if grant.role < role => {
-                format!("this needs the role {role}; the role here is {}", grant.role)
+                format!("this needs the role {role}; your role is {}", grant.role)
             }
             Permission::Payloads if !grant.payloads => {
-                "this shows payloads, and needs the permission payloads".to_owned()
+                "this shows payloads and needs the permission payloads".to_owned()
             }
             _ => return Ok(()),
         };

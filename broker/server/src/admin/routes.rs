@@ -1,4 +1,4 @@
-//! What each address answers, and who may ask.
+//! The routes of the API and the permissions they require.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -16,22 +16,22 @@ use super::{
     openapi, overview, retained, rules, shared, tap, topic_metrics, ui, violations, why,
 };
 
-/// A request on its way to its answer.
+/// A request while it is handled.
 pub(super) struct RequestContext<'c, 's> {
     pub(super) admin: &'c Arc<Admin>,
     pub(super) head: &'c Head,
     pub(super) received: &'c RequestBody,
-    /// Who asks; `None` where that need not be known and is not.
+    /// The authenticated caller; `None` on public routes.
     pub(super) caller: Option<&'c Caller>,
-    /// Where the request comes from.
+    /// The address of the client.
     pub(super) peer: SocketAddr,
     pub(super) client: &'s Client,
-    /// What stands in the path for the names in braces of the pattern, still percent-encoded.
+    /// The values of the placeholders in the path pattern, still percent-encoded.
     pub(super) names: Vec<&'c str>,
 }
 
 impl<'c> RequestContext<'c, '_> {
-    /// What stands for the name in braces with this number.
+    /// The value of the placeholder with this number.
     pub(super) fn name(&self, number: usize) -> &'c str {
         self.names.get(number).copied().unwrap_or_default()
     }
@@ -44,17 +44,17 @@ impl<'c> RequestContext<'c, '_> {
         self.received.body()
     }
 
-    /// Who asks, as the audit log says it; empty for a request that needs nobody.
+    /// The caller as named in the audit log; empty for an unauthenticated request.
     pub(super) fn by(&self) -> String {
         self.caller.map_or_else(String::new, |caller| caller.principal.by())
     }
 
-    /// How long an answer of the shards is waited for: no longer than the client does.
-    pub(super) fn patience(&self) -> QueryDeadline<'_> {
+    /// How long to wait for the shards: until the deadline, or until the client disconnects.
+    pub(super) fn query_deadline(&self) -> QueryDeadline<'_> {
         QueryDeadline::of(self.client, self.received.deadline)
     }
 
-    /// Until the answer is to be there.
+    /// The time until the response is due.
     pub(super) fn time_left(&self) -> Duration {
         time_left(self.received.deadline)
     }
@@ -62,18 +62,18 @@ impl<'c> RequestContext<'c, '_> {
 
 type Handler = fn(&mut RequestContext<'_, '_>) -> Result<Response, Response>;
 
-/// A method and a path, what they ask of their caller, and what answers. In a path `{name}` is anything without a slash, and `{+name}`
-/// is all the rest. The paths are those of the OpenAPI document.
+/// A method, a path pattern, the required permission, and the handler. In a pattern `{name}` matches one path segment, and `{+name}`
+/// matches the rest. The paths are those of the OpenAPI document.
 pub(super) struct Route(pub(super) &'static str, pub(super) &'static str, pub(super) Permission, Handler);
 
-const OPEN: Permission = Permission::Nothing;
-const KNOWN: Permission = Permission::Somebody;
+const OPEN: Permission = Permission::Public;
+const KNOWN: Permission = Permission::Authenticated;
 const READ: Permission = Permission::Role(Role::Read);
 const PAYLOADS: Permission = Permission::Payloads;
 const OPERATE: Permission = Permission::Role(Role::Operate);
 const ADMINISTER: Permission = Permission::Role(Role::Administer);
 
-/// The version that stands before paths. Without it, the newest answers, which is this one.
+/// The version prefix of paths. Without it, the newest version answers, which is this one.
 const VERSION: &str = "/v1";
 
 #[rustfmt::skip]
@@ -123,14 +123,14 @@ pub(super) static ROUTES: &[Route] = &[
     Route("GET",    "/v1/topics",                          READ,       retained::topics),
 ];
 
-/// Which threads a request may use, and how many of its kind may be under way.
+/// The threads and the concurrency limit that a request uses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Class {
-    /// Answered from memory, without waiting for anything: on the thread of the connections.
+    /// Answered from memory without blocking, on the I/O thread.
     Immediate,
-    /// The metrics, which have handlers of their own.
+    /// Metrics, which have their own handlers.
     Metrics,
-    /// A login, whose sender is not known.
+    /// A login, whose sender is not authenticated.
     Login,
     /// All others.
     General,
@@ -139,14 +139,14 @@ pub(super) enum Class {
 impl Route {
     pub(super) fn class(&self) -> Class {
         match self {
-            Route("GET", _, Permission::Nothing, _) => Class::Immediate,
+            Route("GET", _, Permission::Public, _) => Class::Immediate,
             Route("GET", "/metrics", ..) => Class::Metrics,
             Route("POST", "/session", ..) => Class::Login,
             _ => Class::General,
         }
     }
 
-    /// Has the request answered.
+    /// Calls the handler.
     pub(super) fn answer(
         &self,
         (admin, head, received): (&Arc<Admin>, &Head, &RequestBody),
@@ -159,16 +159,16 @@ impl Route {
     }
 }
 
-/// Finds what answers the request with this head, and who has sent it.
+/// Finds the route for a request, and its caller.
 ///
 /// # Errors
-/// The response to a request for which there is nothing, or whose sender may not make it.
+/// The response to a request without a route, or whose caller lacks the permission.
 pub(super) fn choose(admin: &Admin, head: &Head) -> (Result<&'static Route, Response>, Option<Caller>) {
     let path = without_version(&head.path);
     let matching = || ROUTES.iter().filter(|route| names(route.1, path).is_some());
     let method = if head.is_head() { "GET" } else { &head.method };
     let chosen = matching().find(|route| route.0 == method);
-    let is_open = matching().any(|Route(_, _, needs, _)| *needs == Permission::Nothing);
+    let is_open = matching().any(|Route(_, _, needs, _)| *needs == Permission::Public);
     let (caller, unknown) = match admin.caller(head) {
         Ok(caller) => (Some(caller), None),
         Err(refusal) => (None, Some(refusal)),
@@ -177,13 +177,13 @@ pub(super) fn choose(admin: &Admin, head: &Head) -> (Result<&'static Route, Resp
         (Some(route), caller, unknown) => {
             let needs = route.2;
             let checked = match (caller, unknown) {
-                _ if needs == Permission::Nothing => Ok(()),
+                _ if needs == Permission::Public => Ok(()),
                 (Some(caller), _) => needs.check(caller.current_grant.grant),
                 (None, refusal) => Err(refusal.unwrap_or_else(unauthorized)),
             };
             checked.map(|()| route)
         }
-        // Whoever is not known learns nothing of what there is, but what is open to everybody.
+        // An unauthenticated caller cannot probe which paths exist, apart from the public ones.
         (None, None, Some(refusal)) if !is_open => Err(refusal),
         (None, ..) => {
             let mut methods: Vec<&str> = matching().map(|route| route.0).collect();
@@ -196,12 +196,12 @@ pub(super) fn choose(admin: &Admin, head: &Head) -> (Result<&'static Route, Resp
     (chosen, caller)
 }
 
-/// The path without the version before it, which is taken away once.
+/// Strips the version prefix, once.
 fn without_version(path: &str) -> &str {
     path.strip_prefix(VERSION).filter(|rest| rest.starts_with('/')).unwrap_or(path)
 }
 
-/// What stands for the names of a pattern, if the path is one of it.
+/// The values of the placeholders, if the path matches the pattern.
 fn names<'p>(pattern: &str, path: &'p str) -> Option<Vec<&'p str>> {
     let mut names = Vec::new();
     let mut rest = Some(path.strip_prefix('/')?);
@@ -230,7 +230,7 @@ pub(super) fn unauthorized() -> Response {
 fn no_such_path() -> Response {
     let mut paths: Vec<String> = ROUTES.iter().map(|route| route.1.replace("{+", "{")).collect();
     paths.dedup();
-    not_found(&format!("there is nothing here; there are {}", paths.join(", ")))
+    not_found(&format!("no such path; the paths are {}", paths.join(", ")))
 }
 
 pub(super) fn not_found(message: &str) -> Response {
@@ -238,7 +238,7 @@ pub(super) fn not_found(message: &str) -> Response {
 }
 
 fn not_allowed(allowed: &str) -> Response {
-    let message = format!("the method is not one of {allowed}");
+    let message = format!("method not allowed here; allowed: {allowed}");
     Response::error(Status::METHOD_NOT_ALLOWED, "method_not_allowed", &message).with("Allow", allowed)
 }
 
@@ -282,8 +282,8 @@ mod tests {
         for (at, Route(method, path, needs, _)) in ROUTES.iter().enumerate() {
             let changes = *method != "GET";
             let is_twice = ROUTES[..at].iter().any(|other| (other.0, other.1) == (*method, *path));
-            assert!(!is_twice, "{method} {path} stands there twice");
-            // A session is one's own, and explaining changes nothing.
+            assert!(!is_twice, "duplicate route {method} {path}");
+            // A caller may always end its own session, and explaining changes nothing.
             let is_own = *path == "/session" || *path == "/v1/explain";
             assert!(!changes || is_own || matches!(needs, Permission::Role(_)), "{method} {path}");
         }

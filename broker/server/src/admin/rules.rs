@@ -1,4 +1,4 @@
-//! The access rules that hold.
+//! The access rules in effect.
 
 use tautwire_access::{ListedRule, RuleText};
 
@@ -11,7 +11,8 @@ use crate::fields::Fields;
 /// `GET /v1/rules`.
 pub(super) fn list(call: &mut RequestContext<'_, '_>) -> Result<Response, Response> {
     let mut query = Query::parse(&call.head.query)?;
-    let after = query.take_as("after", "`next` of the answer before", |text| text.parse::<usize>().ok())?;
+    let after =
+        query.take_as("after", "the value of `next` in the previous response", |text| text.parse::<usize>().ok())?;
     let role = query.take("role");
     let limit = limit(&mut query)?;
     query.finish("role, limit, after")?;

@@ -1,5 +1,4 @@
-//! Where the API is served. A reload may move it: the new socket is bound before the old one is closed, and requests under way end as
-//! they have begun.
+//! The listener of the API. A reload can move it: the new socket is bound before the old one is closed, and requests in progress complete.
 
 use std::future::{Future as _, poll_fn};
 use std::io::{self, ErrorKind};
@@ -22,10 +21,10 @@ use super::connections::Activity;
 use super::exchange::{self, HANDLERS_MAX};
 use crate::config::value::AdminAddress;
 
-/// Time between accepting one connection and the next after that has failed.
+/// Pause after a failed accept.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
-/// What serves the API, at one address or at none.
+/// The server of the API, listening at one address or at none.
 #[derive(Default)]
 pub(crate) struct AdminServer {
     admin: OnceLock<Arc<Admin>>,
@@ -33,61 +32,61 @@ pub(crate) struct AdminServer {
     listener: Mutex<Option<AdminListener>>,
 }
 
-/// A socket at which requests are taken.
+/// A socket that accepts connections.
 struct AdminListener {
-    /// As it is configured.
+    /// The configured address.
     address: AdminAddress,
     bound: SocketAddr,
     accept_state: watch::Sender<AcceptState>,
 }
 
-/// What holds for new connections. When it changes, those that are open end after the request under way.
+/// State for new connections. When it changes, open connections end after their current request.
 #[derive(Clone)]
 pub(super) struct AcceptState {
     is_closed: bool,
-    /// Where it speaks TLS.
+    /// Set if the listener uses TLS.
     tls: Option<Arc<TlsServer>>,
 }
 
-/// A change that has been prepared, and cannot fail any more.
+/// A prepared change that can no longer fail.
 pub(crate) enum ListenerChange {
     Closed,
     Same(AdminAddress, Option<Arc<TlsServer>>),
     Other(PendingListener),
 }
 
-/// A socket that is bound, and a thread that waits to be told to accept. It goes away where it is dropped.
+/// A bound socket with a thread that waits to start accepting. Dropping it closes both.
 pub(crate) struct PendingListener {
     listener: AdminListener,
-    begins: Sender<Arc<Admin>>,
+    start: Sender<Arc<Admin>>,
 }
 
 impl AdminServer {
-    /// What answers. It is said once, before anything is adopted.
-    pub(crate) fn by(&self, admin: Admin) -> Arc<Admin> {
+    /// Sets the state that requests are served from. Called once, before the first `apply`.
+    pub(crate) fn init(&self, admin: Admin) -> Arc<Admin> {
         self.admin.get_or_init(|| Arc::new(admin)).clone()
     }
 
-    /// Binds what is to be bound; nothing changes yet.
+    /// Binds a new address, if there is one; nothing else changes yet.
     ///
     /// # Errors
-    /// There cannot be listened.
+    /// The address cannot be listened at.
     pub(crate) fn prepare(
         &self,
         address: Option<AdminAddress>,
         tls: Option<Arc<TlsServer>>,
     ) -> Result<ListenerChange, String> {
         let Some(address) = address else { return Ok(ListenerChange::Closed) };
-        let held = self.listener().as_ref().map(|listener| (listener.address.socket, listener.bound));
-        if held.is_some_and(|(socket, _)| socket == address.socket) {
+        let current = self.listener().as_ref().map(|listener| (listener.address.socket, listener.bound));
+        if current.is_some_and(|(socket, _)| socket == address.socket) {
             return Ok(ListenerChange::Same(address, tls));
         }
         let opened = open(address, tls).map_err(|error| {
-            let is_own = held.is_some_and(|(_, bound)| bound.port() == address.socket.port());
+            let is_own = current.is_some_and(|(_, bound)| bound.port() == address.socket.port());
             if is_own && error.kind() == ErrorKind::AddrInUse {
                 return format!(
-                    "cannot serve the admin API at {address}: it has this port at another address; choose another port, or take \
-                     admin.listen away by a reload of its own first [admin.listen]"
+                    "cannot serve the admin API at {address}: the current listener uses the same port at another address; choose another \
+                     port, or remove admin.listen with a separate reload first [admin.listen]"
                 );
             }
             format!("cannot serve the admin API at {address}: {error} [admin.listen]")
@@ -95,30 +94,30 @@ impl AdminServer {
         opened.map(ListenerChange::Other)
     }
 
-    /// From now on it is so. Says where it is served, where that is new.
-    pub(crate) fn adopt(&self, next: ListenerChange) -> Option<String> {
+    /// Applies a prepared change. Returns the URL if it is new.
+    pub(crate) fn apply(&self, next: ListenerChange) -> Option<String> {
         let admin = self.admin.get()?;
         let mut listener = self.listener();
-        let before = match (next, &mut *listener) {
+        let previous = match (next, &mut *listener) {
             (ListenerChange::Same(address, tls), Some(listener)) => {
                 listener.accept_state.send_replace(AcceptState { is_closed: false, tls });
                 let has_changed = listener.address != address;
                 listener.address = address;
                 return has_changed.then(|| listener.url());
             }
-            (ListenerChange::Other(PendingListener { listener: next, begins }), _) => {
+            (ListenerChange::Other(PendingListener { listener: next, start }), _) => {
                 self.history.get_or_init(|| {
                     if let Err(error) = admin.history.start_recording(&admin.control) {
-                        log::warn!("the admin API has no history: its thread cannot be started: {error}");
+                        log::warn!("the admin API records no history: cannot start its thread: {error}");
                     }
                 });
-                let _ = begins.send(admin.clone());
+                let _ = start.send(admin.clone());
                 listener.replace(next)
             }
             (ListenerChange::Closed | ListenerChange::Same(..), listener) => listener.take(),
         };
-        if let Some(before) = before {
-            before.close();
+        if let Some(previous) = previous {
+            previous.close();
         }
         listener.as_ref().map(AdminListener::url)
     }
@@ -133,13 +132,13 @@ impl AdminListener {
         AdminAddress { socket: self.bound, ..self.address }.to_string()
     }
 
-    /// No more connections are taken than those that have come.
+    /// Stops accepting, after the connections that are already queued.
     fn close(self) {
         self.accept_state.send_modify(|accept_state| accept_state.is_closed = true);
     }
 }
 
-/// Binds the address, and starts its thread.
+/// Binds the address and starts its thread.
 fn open(address: AdminAddress, tls: Option<Arc<TlsServer>>) -> io::Result<PendingListener> {
     let listener = TcpListener::bind(address.socket)?;
     listener.set_nonblocking(true)?;
@@ -150,21 +149,23 @@ fn open(address: AdminAddress, tls: Option<Arc<TlsServer>>) -> io::Result<Pendin
         .max_blocking_threads(HANDLERS_MAX)
         .thread_name("admin-request")
         .build()?;
-    let (accept_state, staged) = watch::channel(AcceptState { is_closed: false, tls });
-    let (begins, begun) = channel();
-    thread::Builder::new().name("admin".to_owned()).spawn(move || run(&runtime, listener, staged, &begun))?;
-    Ok(PendingListener { listener: AdminListener { address, bound, accept_state }, begins })
+    let (accept_state, accept_receiver) = watch::channel(AcceptState { is_closed: false, tls });
+    let (start, started) = channel();
+    thread::Builder::new()
+        .name("admin".to_owned())
+        .spawn(move || run(&runtime, listener, accept_receiver, &started))?;
+    Ok(PendingListener { listener: AdminListener { address, bound, accept_state }, start })
 }
 
-/// Serves connections until the door is closed, and those that are open then to their ends.
+/// Serves connections until the listener is closed, then waits for the open ones to end.
 fn run(
     runtime: &Runtime,
     listener: TcpListener,
     accept_state: watch::Receiver<AcceptState>,
-    begun: &Receiver<Arc<Admin>>,
+    started: &Receiver<Arc<Admin>>,
 ) {
-    // Without, the reload has come to nothing.
-    let Ok(admin) = begun.recv() else { return };
+    // The sender is dropped if the reload fails.
+    let Ok(admin) = started.recv() else { return };
     runtime.block_on(async {
         let mut connections = JoinSet::new();
         match tokio::net::TcpListener::from_std(listener) {
@@ -175,7 +176,7 @@ fn run(
     });
 }
 
-/// Accepts connections until the door is closed, and those that have come before that.
+/// Accepts connections until the listener is closed, including those queued by then.
 async fn accept(
     admin: &Arc<Admin>,
     listener: tokio::net::TcpListener,
@@ -195,7 +196,7 @@ async fn accept(
             .await
         };
         match accepted {
-            Some(Ok((stream, peer))) => begin(admin, (stream, peer), &accept_state, connections),
+            Some(Ok((stream, peer))) => serve_connection(admin, (stream, peer), &accept_state, connections),
             Some(Err(_)) if is_last => return,
             Some(Err(error)) => {
                 log::warn!("the admin API cannot accept a connection: {error}");
@@ -207,26 +208,26 @@ async fn accept(
     }
 }
 
-fn begin(
+fn serve_connection(
     admin: &Arc<Admin>,
     (stream, peer): (TcpStream, SocketAddr),
     accept_state: &watch::Receiver<AcceptState>,
     connections: &mut JoinSet<()>,
 ) {
     let activity = Activity::new();
-    let Some(place) = admin.connections.admit(activity.clone()) else {
+    let Some(permit) = admin.connections.admit(activity.clone()) else {
         log::warn!(
             listener = "admin", address = &*peer.to_string();
-            "refused connection: as many connections are open as may be, and all are being served"
+            "refused connection: the connection limit of the admin API is reached, and no open connection is idle"
         );
         return;
     };
-    let number = place.number();
-    let (of_task, accept_state) = (admin.clone(), accept_state.clone());
+    let number = permit.number();
+    let (task_admin, accept_state) = (admin.clone(), accept_state.clone());
     let tls = accept_state.borrow().tls.clone();
     let task = connections.spawn(async move {
-        exchange::serve(of_task, (stream, peer), activity, tls, accept_state).await;
-        drop(place);
+        exchange::serve(task_admin, (stream, peer), activity, tls, accept_state).await;
+        drop(permit);
     });
     admin.connections.started(number, task);
 }

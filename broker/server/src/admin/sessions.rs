@@ -1,4 +1,4 @@
-//! Those who have logged in, by a cookie.
+//! Login sessions, identified by cookies.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -7,55 +7,55 @@ use std::time::{Duration, Instant};
 use super::credentials::{Credentials, CurrentGrant, Principal};
 use super::token::{Token, generate_token};
 
-/// How many may be logged in, and for how long.
+/// Limits on the number and the duration of sessions.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct SessionLimits {
     pub(crate) sessions: usize,
-    /// After so long without a request a session ends.
+    /// A session ends after this long without a request.
     pub(crate) idle: Duration,
-    /// After so long it ends in any case.
+    /// A session ends after this long in any case.
     pub(crate) longest: Duration,
 }
 
-/// The sessions that there are, by the digests of their cookies.
+/// The open sessions by the digests of their cookies.
 #[derive(Debug, Default)]
 pub(super) struct Sessions(Mutex<HashMap<String, Session>>);
 
 #[derive(Debug, Clone)]
 struct Session {
     principal: Principal,
-    /// What requests carry that change something. No other page can know it.
+    /// The CSRF token that requests with side effects must carry. No other page can know it.
     csrf: String,
     started_at: Instant,
     last_used: Instant,
 }
 
-/// A session as a request finds it.
+/// A session with the current grant of its principal.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct ActiveSession {
     pub(super) principal: Principal,
     pub(super) current_grant: CurrentGrant,
     pub(super) csrf: String,
-    /// Of the cookie.
+    /// The digest of the cookie.
     pub(super) digest: String,
-    /// When it ends if nothing is asked any more.
+    /// Time until the session ends without further requests.
     pub(super) ends_in: Duration,
 }
 
-/// A session that has begun.
+/// A session just created.
 pub(super) struct NewSession {
-    /// What the cookie has.
+    /// The value of the cookie.
     pub(super) cookie: String,
     pub(super) found: ActiveSession,
-    /// Another one had to end for it.
+    /// Whether another session was ended to make room.
     pub(super) evicted: bool,
 }
 
 impl Sessions {
-    /// Begins one. Where there are as many as may be, the one that has asked for nothing the longest ends.
+    /// Starts a session. If the limit is reached, the session idle the longest is ended.
     ///
     /// # Errors
-    /// The system gives no random bytes.
+    /// The system provides no random bytes.
     pub(super) fn begin(
         &self,
         principal: Principal,
@@ -78,7 +78,7 @@ impl Sessions {
         Ok(NewSession { cookie, found: ActiveSession { principal, current_grant, csrf, digest, ends_in }, evicted })
     }
 
-    /// The session of a cookie, which has just asked for something. It ends where its holder is not known any more.
+    /// Finds the session of a cookie and marks it as used. Ends it if its principal is no longer known.
     pub(super) fn find(
         &self,
         cookie: &str,
@@ -89,8 +89,8 @@ impl Sessions {
         let digest = digest(cookie);
         let mut sessions = self.locked();
         let session = sessions.get_mut(&digest)?;
-        let lives = session.ends_in(limits, now).is_some();
-        let Some(current_grant) = credentials.current_grant(&session.principal).filter(|_| lives) else {
+        let is_valid = session.ends_in(limits, now).is_some();
+        let Some(current_grant) = credentials.current_grant(&session.principal).filter(|_| is_valid) else {
             sessions.remove(&digest);
             return None;
         };
@@ -105,7 +105,7 @@ impl Sessions {
         })
     }
 
-    /// Whether there is still a session with this digest of its cookie.
+    /// Whether a session with this cookie digest still exists.
     pub(super) fn has(&self, digest: &str) -> bool {
         self.locked().contains_key(digest)
     }
@@ -115,7 +115,7 @@ impl Sessions {
         self.locked().remove(&digest(cookie));
     }
 
-    /// How many there are.
+    /// The number of open sessions.
     pub(super) fn count(&self, limits: SessionLimits, now: Instant) -> usize {
         self.locked().values().filter(|session| session.ends_in(limits, now).is_some()).count()
     }
@@ -133,7 +133,7 @@ impl Session {
     }
 }
 
-/// By digest, the time that looking takes tells nothing of cookies.
+/// Hashing the cookie keeps the time of the lookup independent of the cookies.
 fn digest(cookie: &str) -> String {
     Token::of_text(cookie).to_digest()
 }
@@ -147,7 +147,7 @@ mod tests {
     const LIMITS: SessionLimits =
         SessionLimits { sessions: 2, idle: Duration::from_secs(10), longest: Duration::from_secs(25) };
 
-    fn somebody() -> (Credentials, Principal, CurrentGrant) {
+    fn credentials() -> (Credentials, Principal, CurrentGrant) {
         let grant = Grant { role: Role::Operate, payloads: false };
         let token = NamedToken { name: "a".into(), grant, expires_unix_s: None, token: Token::of_text("token-of-a") };
         let credentials = Credentials::of_tokens(vec![token], LIMITS);
@@ -157,45 +157,45 @@ mod tests {
 
     #[test]
     fn a_session_ends_when_nothing_is_asked_and_in_any_case_after_the_longest_time() {
-        let (credentials, principal, current_grant) = somebody();
+        let (credentials, principal, current_grant) = credentials();
         let (sessions, start) = (Sessions::default(), Instant::now());
         let at = |seconds| start + Duration::from_secs(seconds);
         let begin = || sessions.begin(principal.clone(), current_grant, LIMITS, start).expect("it begins").cookie;
         let find = |cookie: &str, seconds| sessions.find(cookie, &credentials, LIMITS, at(seconds));
         let cookie = begin();
-        assert_eq!(find(&cookie, 9).expect("it lives").ends_in, LIMITS.idle);
-        assert_eq!(find(&cookie, 18).expect("it lives").ends_in, Duration::from_secs(7));
+        assert_eq!(find(&cookie, 9).expect("it is valid").ends_in, LIMITS.idle);
+        assert_eq!(find(&cookie, 18).expect("it is valid").ends_in, Duration::from_secs(7));
         assert_eq!(find(&cookie, 25), None);
         let cookie = begin();
-        assert_eq!(find(&cookie, 10), None, "nothing was asked");
-        assert_eq!(find(&cookie, 1), None, "and it does not come back");
+        assert_eq!(find(&cookie, 10), None, "no request before the idle limit");
+        assert_eq!(find(&cookie, 1), None, "it stays removed");
         assert_eq!(find("", 0), None);
     }
 
     #[test]
     fn the_one_that_has_rested_longest_makes_room() {
-        let (credentials, principal, current_grant) = somebody();
+        let (credentials, principal, current_grant) = credentials();
         let (sessions, start) = (Sessions::default(), Instant::now());
         let at = |seconds| start + Duration::from_secs(seconds);
         let begin = |seconds| sessions.begin(principal.clone(), current_grant, LIMITS, at(seconds)).expect("it begins");
-        let lives = |cookie: &str, seconds| sessions.find(cookie, &credentials, LIMITS, at(seconds)).is_some();
+        let is_valid = |cookie: &str, seconds| sessions.find(cookie, &credentials, LIMITS, at(seconds)).is_some();
         let (first, second) = (begin(0), begin(1));
-        assert!(!second.evicted && lives(&first.cookie, 2));
+        assert!(!second.evicted && is_valid(&first.cookie, 2));
         let third = begin(3);
         assert!(third.evicted);
-        assert!(lives(&first.cookie, 4) && lives(&third.cookie, 4) && !lives(&second.cookie, 4));
+        assert!(is_valid(&first.cookie, 4) && is_valid(&third.cookie, 4) && !is_valid(&second.cookie, 4));
         assert_eq!(sessions.count(LIMITS, at(4)), 2);
         sessions.end(&first.cookie);
-        assert!(!lives(&first.cookie, 4));
+        assert!(!is_valid(&first.cookie, 4));
         assert_ne!(first.found.csrf, third.found.csrf);
     }
 
     #[test]
     fn a_session_ends_with_what_it_was_opened_by() {
-        let (_, principal, current_grant) = somebody();
+        let (_, principal, current_grant) = credentials();
         let (sessions, now) = (Sessions::default(), Instant::now());
-        let begun = sessions.begin(principal, current_grant, LIMITS, now).expect("it begins");
+        let started = sessions.begin(principal, current_grant, LIMITS, now).expect("it begins");
         let others = Credentials::of_tokens(Vec::new(), LIMITS);
-        assert_eq!(sessions.find(&begun.cookie, &others, LIMITS, now), None);
+        assert_eq!(sessions.find(&started.cookie, &others, LIMITS, now), None);
     }
 }

@@ -1,4 +1,4 @@
-//! What the nodes of a cluster share: rules, users and contracts, by one revision.
+//! The configuration that the nodes of a cluster share: rules, users and contracts, versioned by revision.
 
 use std::time::{Duration, Instant};
 
@@ -6,22 +6,22 @@ use tautwire_contracts::Files;
 
 use super::clients::ok;
 use super::cluster::{node, not_clustered};
-use super::contracts::not_changed;
+use super::contracts::store_error_response;
 use super::query::Query;
 use super::response::{Response, Status};
 use super::routes::RequestContext;
-use crate::cluster::{Proposed, SharedConfigStatus};
+use crate::cluster::{ProposeOutcome, SharedConfigStatus};
 use crate::contracts::{Change, StoreError};
 use crate::fields::Fields;
 use crate::json;
 use crate::log::audit;
 use crate::shared::{self, Parts, RevisionChanges};
 
-/// What is left of a request's time for writing its answer.
+/// Part of a request's time reserved for writing the response.
 const COMMIT_TIMEOUT: Duration = Duration::from_millis(500);
-/// How long a request waits for a revision that it names and that this node has not heard of.
+/// Longest wait for a revision that a request names and this node does not know yet.
 const REVISION_TIMEOUT: Duration = Duration::from_secs(2);
-/// A change of one contract is made again so often, on what another one has come to.
+/// Retries of a change of one contract that conflicts with other changes.
 const ATTEMPTS_MAX: usize = 8;
 
 /// `GET /v1/cluster/configuration`.
@@ -31,13 +31,13 @@ pub(super) fn show(call: &mut RequestContext<'_, '_>) -> Result<Response, Respon
     query.finish("content")?;
     let node = node(call)?;
     let sharing = node.sharing();
-    // Before it is one of its cluster, it does not know that nothing is shared.
+    // Before it joins the cluster, the node does not know whether anything is shared.
     if sharing.latest.number == 0 && !node.is_serving() {
         return Err(not_clustered());
     }
     let mut summary = summary(&sharing);
     if has_content {
-        // Whoever looks changes nothing, but hashes of passwords go out.
+        // Reads are not audited in general, but this response includes password hashes.
         let (by, address) = (call.by(), call.peer.to_string());
         log::error!(target: audit::TARGET, event = "configuration_read", number = sharing.latest.number, by = &*by, address = &*address; "");
         summary.add("content", shared::content(&sharing.latest.parts));
@@ -45,39 +45,41 @@ pub(super) fn show(call: &mut RequestContext<'_, '_>) -> Result<Response, Respon
     Ok(ok(summary))
 }
 
-/// `PUT /v1/cluster/configuration`: the next revision is the one that is expected, with other parts.
+/// `PUT /v1/cluster/configuration`: replaces parts of the expected revision to make the next one.
 pub(super) fn put(call: &mut RequestContext<'_, '_>) -> Result<Response, Response> {
     let node = node(call)?;
     let mut query = Query::parse(&call.head.query)?;
     let expected = query.take_as("expect", "the number of a revision", |text| text.parse::<u64>().ok())?;
     query.finish("expect")?;
     let expected = expected.ok_or_else(|| {
-        let why = "expect is missing: the number of the revision that the change is made on, 0 where there is none";
+        let why =
+            "expect is missing: give the number of the revision that the change is based on, or 0 if there is none";
         Response::error(Status::BAD_REQUEST, "bad_query", why)
     })?;
-    let until = until(call);
+    let deadline = commit_deadline(call);
     let body = call.body()?;
     let bad_request = |message: &str| Response::error(Status::BAD_REQUEST, "bad_json", message);
     let text = str::from_utf8(body).map_err(|_| bad_request("the body is not UTF-8"))?;
-    let value = json::parse(text)
-        .map_err(|error| bad_request(&format!("the body is no JSON: {} at byte {}", error.message, error.offset)))?;
+    let value = json::parse(text).map_err(|error| {
+        bad_request(&format!("the body is not valid JSON: {} at byte {}", error.message, error.offset))
+    })?;
     let changes = RevisionChanges::from_json(&value)
         .map_err(|message| Response::error(Status::UNPROCESSABLE, "configuration_value", &message))?;
-    let latest = node.await_revision(expected, until.min(Instant::now() + REVISION_TIMEOUT));
+    let latest = node.await_revision(expected, deadline.min(Instant::now() + REVISION_TIMEOUT));
     if latest.number != expected {
         return Err(outdated(latest.number));
     }
     let parts = changes.applied_to(latest.parts.clone());
-    call.admin.reloader.check(&parts).map_err(|errors| Response::wrong_configuration(&errors))?;
-    match node.propose(expected, &parts, until) {
-        Proposed::Accepted(number) => log::info!("admin: revision {number} of the cluster's configuration"),
-        outcome => return Err(not_accepted(outcome)),
+    call.admin.reloader.check(&parts).map_err(|errors| Response::invalid_configuration(&errors))?;
+    match node.propose(expected, &parts, deadline) {
+        ProposeOutcome::Accepted(number) => log::info!("admin: revision {number} of the cluster's configuration"),
+        outcome => return Err(rejection(outcome)),
     }
     Ok(ok(summary(&node.sharing())))
 }
 
-/// Adds, replaces or removes one contract of those that are shared. `change` makes the change of the files that there are.
-/// It is done once this node has it.
+/// Adds, replaces or removes one shared contract. `change` computes the change from the current files. Returns after this node has
+/// applied it.
 pub(super) fn change_contracts(
     call: &RequestContext<'_, '_>,
     name: &str,
@@ -85,32 +87,32 @@ pub(super) fn change_contracts(
 ) -> Result<(), Response> {
     change_parts(call, |parts| {
         let files = parts.contracts.as_ref().ok_or_else(no_longer_shared)?;
-        let change = change(files).map_err(|error| not_changed(name, &error))?;
+        let change = change(files).map_err(|error| store_error_response(name, &error))?;
         Ok(Parts { contracts: Some(change.applied_to(files.clone())), ..parts.clone() })
     })
 }
 
-/// Makes one change of what is shared, and makes it again where another one has come before it. It is done once this node has it.
+/// Changes the shared configuration, retrying on conflicts. Returns after this node has applied it.
 pub(super) fn change_parts(
     call: &RequestContext<'_, '_>,
     change: impl Fn(&Parts) -> Result<Parts, Response>,
 ) -> Result<(), Response> {
-    let until = until(call);
+    let deadline = commit_deadline(call);
     let node = node(call)?;
     let mut number = 0;
     for _ in 0..ATTEMPTS_MAX {
-        let latest = node.await_revision(number, until);
+        let latest = node.await_revision(number, deadline);
         let parts = change(&latest.parts)?;
-        match node.propose(latest.number, &parts, until) {
-            Proposed::Accepted(_) => return Ok(()),
-            Proposed::Outdated(later) if Instant::now() < until => number = later,
-            outcome => return Err(not_accepted(outcome)),
+        match node.propose(latest.number, &parts, deadline) {
+            ProposeOutcome::Accepted(_) => return Ok(()),
+            ProposeOutcome::Outdated(later) if Instant::now() < deadline => number = later,
+            outcome => return Err(rejection(outcome)),
         }
     }
-    Err(not_accepted(Proposed::Unavailable))
+    Err(rejection(ProposeOutcome::Unavailable))
 }
 
-fn until(call: &RequestContext<'_, '_>) -> Instant {
+fn commit_deadline(call: &RequestContext<'_, '_>) -> Instant {
     Instant::now() + call.time_left().saturating_sub(COMMIT_TIMEOUT)
 }
 
@@ -124,24 +126,24 @@ fn summary(sharing: &SharedConfigStatus) -> Fields {
         .with("parts", shared::summary(&latest.parts))
 }
 
-fn not_accepted(outcome: Proposed) -> Response {
+fn rejection(outcome: ProposeOutcome) -> Response {
     match outcome {
-        Proposed::Outdated(number) => outdated(number),
-        Proposed::Overtaken => {
-            let why = "several revisions have come meanwhile, and whether this was one of them is not known: look at the one that holds";
+        ProposeOutcome::Outdated(number) => outdated(number),
+        ProposeOutcome::Overtaken => {
+            let why = "several other revisions were made meanwhile, and it is unknown whether this change is among them; check the current revision";
             Response::error(Status::CONFLICT, "configuration_changed", why)
         }
-        Proposed::TooLarge => {
-            let why =
-                "a revision has 768 KiB at most, and no more than max_payload of the NATS servers; nothing has changed";
+        ProposeOutcome::TooLarge => {
+            let why = "the revision exceeds 768 KiB or max_payload of the NATS servers; the configuration is unchanged";
             Response::error(Status::BODY_TOO_LARGE, "configuration_too_large", why)
         }
-        Proposed::Accepted(_) | Proposed::Unavailable => {
-            let why = "this node cannot make a revision now: it is not one of its cluster, or another change is under way; try again";
+        ProposeOutcome::Accepted(_) | ProposeOutcome::Unavailable => {
+            let why = "this node cannot make a revision now: it has not joined the cluster, or another change is in progress; try again";
             Response::error(Status::SERVICE_UNAVAILABLE, "configuration_unavailable", why)
         }
-        Proposed::Timeout => {
-            let why = "the NATS servers have not answered in time: the change may hold yet; look at the configuration";
+        ProposeOutcome::Timeout => {
+            let why =
+                "the NATS servers have not answered in time; the change may still take effect; check the configuration";
             Response::error(Status::SERVICE_UNAVAILABLE, "configuration_unanswered", why)
         }
     }
@@ -149,12 +151,12 @@ fn not_accepted(outcome: Proposed) -> Response {
 
 fn outdated(number: u64) -> Response {
     let why = format!(
-        "the change was not made on the revision that holds, which is {number} as far as this node knows: look at it, and make the change again"
+        "conflict: the current revision is {number} as far as this node knows; reread it, and repeat the change"
     );
     Response::error(Status::CONFLICT, "configuration_changed", &why)
 }
 
 fn no_longer_shared() -> Response {
-    let why = "the cluster does not share contracts any more: try again, and this broker's own are changed";
+    let why = "the cluster no longer shares contracts; try again to change those of this broker";
     Response::error(Status::CONFLICT, "configuration_changed", why)
 }

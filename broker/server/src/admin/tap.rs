@@ -1,4 +1,4 @@
-//! What is published, as a stream of events.
+//! A live stream of published messages, as server-sent events.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -26,18 +26,18 @@ use super::routes::RequestContext;
 use super::transport::Client;
 use crate::fields::Fields;
 
-/// Taps open at once.
+/// Limit for open taps.
 const TAPS_MAX: usize = 4;
-/// Messages in a second, where the request does not say how many.
+/// Default limit of messages per second.
 const RATE_DEFAULT: u32 = 50;
 const RATE_MAX: u32 = 500;
-/// Messages that wait to be written: as many as come in a second.
+/// Messages queued for writing: one second's worth.
 const WAITING_MAX: usize = RATE_MAX as usize;
-/// Time between two looks at what was skipped, and whether anybody still reads.
+/// Interval at which skipped messages are reported and the client is checked.
 const POLL_INTERVAL: Duration = Duration::from_secs(1);
-/// Time after which a line is written that says nothing, so that everybody on the way knows that the connection lives.
+/// Interval of the comment lines that keep an otherwise silent connection open.
 const COMMENT: Duration = Duration::from_secs(10);
-/// After this a tap ends, and whoever wants more has to ask, and to be allowed, again.
+/// Longest duration of a tap. After it the client has to open a new one, with a new permission check.
 const TAP_MAX: Duration = Duration::from_secs(60 * 60);
 
 const EVENTS: &str = "text/event-stream";
@@ -56,7 +56,7 @@ pub(super) fn answer(call: &mut RequestContext<'_, '_>) -> Result<Response, Resp
     if counters.taps.fetch_add(1, Ordering::AcqRel) >= TAPS_MAX {
         counters.taps.fetch_sub(1, Ordering::AcqRel);
         counters.taps_refused.fetch_add(1, Ordering::Relaxed);
-        let why = format!("{TAPS_MAX} taps are open, which is as many as may be; close one");
+        let why = format!("the limit of {TAPS_MAX} open taps is reached; close one");
         return Err(Response::error(Status::SERVICE_UNAVAILABLE, "busy", &why));
     }
     let (sender, messages) = channel(WAITING_MAX);
@@ -64,7 +64,7 @@ pub(super) fn answer(call: &mut RequestContext<'_, '_>) -> Result<Response, Resp
     let by = call.by();
     audit(call.peer, &by, "tap_open", &filter, 0);
     let watching = admin.control.watch(Tap::new(filter.clone(), rate, move |tapped| sender.try_send(tapped).is_ok()));
-    // One event waits; what comes meanwhile waits as a message.
+    // One event is buffered; further messages stay in the message queue.
     let (events, parts) = channel(1);
     let mut stream = Stream {
         admin: admin.clone(),
@@ -86,7 +86,7 @@ pub(super) fn answer(call: &mut RequestContext<'_, '_>) -> Result<Response, Resp
 struct Stream {
     admin: Arc<Admin>,
     client: Client,
-    /// Who watches.
+    /// The caller, for permission checks.
     caller: Option<Caller>,
     events: Sender<Bytes>,
     /// Messages written.
@@ -96,11 +96,11 @@ struct Stream {
     filter: Box<str>,
 }
 
-/// Nobody reads any more.
+/// The client has disconnected.
 struct ClientDisconnected;
 
 impl Stream {
-    /// Writes what comes until the end.
+    /// Writes events until the tap ends.
     async fn run(
         &mut self,
         watching: TapGuard,
@@ -137,7 +137,7 @@ impl Stream {
                     self.shown += 1;
                     next_comment = now + COMMENT;
                 }
-                // It is time for the next look.
+                // Time for the next check.
                 Err(_) => {}
                 Ok(None) => return Ok(()),
             }
@@ -151,12 +151,12 @@ impl Stream {
     async fn write_event(&self, name: &str, data: &Fields) -> Result<(), ClientDisconnected> {
         let mut json = String::new();
         data.push_json(&mut json);
-        // A line break would end the event; in JSON it stands between values alone.
+        // A line break would end the event; in JSON it only occurs between values.
         let json = json.replace(['\n', '\r'], " ");
         self.write(format!("event: {name}\ndata: {json}\n\n")).await
     }
 
-    /// Writes an event, whole: a part of the body is a chunk of HTTP.
+    /// Writes one whole event: each part of the body is one HTTP chunk.
     async fn write(&self, text: String) -> Result<(), ClientDisconnected> {
         self.events.send(text.into()).await.map_err(|_| ClientDisconnected)
     }
@@ -201,7 +201,7 @@ fn to_fields(contracts: &Catalogue, tapped: &TappedMessage) -> Fields {
     if is_cut { fields.with("cut", true) } else { fields }
 }
 
-/// The beginning of a payload, if it is text: a character may have been cut in two.
+/// The start of a truncated payload, if it is text. A partial last character is dropped.
 fn text_of_part(payload: &[u8]) -> Readable {
     let whole = match str::from_utf8(payload) {
         Ok(text) => Some(text),

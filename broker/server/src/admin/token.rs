@@ -1,4 +1,4 @@
-//! Secrets that requests carry.
+//! Access tokens.
 
 use std::fmt::{self, Write as _};
 use std::hint::black_box;
@@ -7,10 +7,10 @@ use std::path::Path;
 
 use sha2::{Digest as _, Sha256};
 
-/// Lengths of a token that cannot be guessed and fits a header.
+/// Valid lengths of a token: long enough not to be guessed, short enough for a header.
 const TOKEN_BYTES: std::ops::RangeInclusive<usize> = 16..=1_024;
 
-/// A token, of which only the digest is kept.
+/// A token, of which only the digest is stored.
 #[derive(Clone, PartialEq, Eq)]
 pub(crate) struct Token([u8; 32]);
 
@@ -24,22 +24,22 @@ impl Token {
     /// Reads the token from a file.
     ///
     /// # Errors
-    /// The file cannot be read, or what it holds is no token. Never says what it holds.
+    /// The file cannot be read, or does not contain a valid token. The message never includes the content.
     pub(crate) fn read(path: &Path) -> Result<Token, String> {
         read_text(path).map(|text| Token::of_text(&text))
     }
 
-    /// The one with this text.
+    /// The token with this text.
     pub(crate) fn of_text(text: &str) -> Token {
         Token::of_bytes(text.as_bytes())
     }
 
-    /// The one with these bytes.
+    /// The token with these bytes.
     pub(super) fn of_bytes(bytes: &[u8]) -> Token {
         Token(Sha256::digest(bytes).into())
     }
 
-    /// The one whose SHA-256 has these hexadecimal digits.
+    /// The token whose SHA-256 has these hexadecimal digits.
     pub(crate) fn of_digest(digits: &str) -> Option<Token> {
         let values: Option<Vec<u8>> = digits.chars().map(|digit| digit.to_digit(16).map(|value| value as u8)).collect();
         let values = values.filter(|values| values.len() == 64)?;
@@ -55,7 +55,7 @@ impl Token {
         hexadecimal(&self.0)
     }
 
-    /// Whether `given` is the token. Takes the same time for all that are not.
+    /// Whether `given` is the token. The comparison takes constant time.
     pub(crate) fn is(&self, given: &[u8]) -> bool {
         let given = Token::of_bytes(given);
         let different = self.0.iter().zip(given.0).fold(0, |different, (a, b)| black_box(different | (a ^ b)));
@@ -63,10 +63,10 @@ impl Token {
     }
 }
 
-/// A text that nobody can guess: 32 random bytes in hexadecimal digits.
+/// Generates an unguessable token: 32 random bytes in hexadecimal digits.
 ///
 /// # Errors
-/// The system gives no random bytes.
+/// The system provides no random bytes.
 pub(crate) fn generate_token() -> Result<String, String> {
     let mut bytes = [0; 32];
     crate::identity::random(&mut bytes)?;
@@ -80,12 +80,12 @@ fn hexadecimal(bytes: &[u8]) -> String {
     })
 }
 
-/// The text of a token's file, without the line end behind it.
+/// The text of a token file without the trailing line end.
 pub(crate) fn read_text(path: &Path) -> Result<String, String> {
     let mut text = String::new();
     std::fs::File::open(path)
         .and_then(|file| file.take(*TOKEN_BYTES.end() as u64 + 3).read_to_string(&mut text))
-        .map_err(|error| format!("the token file {} cannot be read: {error}", path.display()))?;
+        .map_err(|error| format!("cannot read the token file {}: {error}", path.display()))?;
     let token = text.trim_end_matches(['\r', '\n']);
     if !TOKEN_BYTES.contains(&token.len()) || !token.bytes().all(|byte| byte.is_ascii_graphic()) {
         return Err(format!(

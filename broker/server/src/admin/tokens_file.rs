@@ -1,4 +1,4 @@
-//! The file with tokens that have names: read, and changed by `tautwire token`.
+//! The file with named tokens: read by the broker, edited by `tautwire token`.
 
 use std::fmt::Write as _;
 use std::ops::Range;
@@ -12,11 +12,11 @@ use super::token::Token;
 use crate::files;
 use crate::time::UtcTime;
 
-/// Largest file that is read.
+/// Largest accepted file.
 pub(crate) const FILE_BYTES_MAX: usize = 1 << 20;
-/// Tokens in a file.
+/// Largest number of tokens in a file.
 pub(crate) const TOKENS_MAX: usize = 1_000;
-/// Longest name.
+/// Longest token name.
 const NAME_BYTES_MAX: usize = 64;
 
 /// A token, of which only the digest is known.
@@ -24,7 +24,7 @@ const NAME_BYTES_MAX: usize = 64;
 pub(crate) struct NamedToken {
     pub(crate) name: Box<str>,
     pub(crate) grant: Grant,
-    /// From this moment on it opens nothing.
+    /// The token is invalid from this time on.
     pub(crate) expires_unix_s: Option<u64>,
     pub(crate) token: Token,
 }
@@ -32,48 +32,48 @@ pub(crate) struct NamedToken {
 /// Reads a file of tokens.
 ///
 /// # Errors
-/// Everything that is wrong with it, a line each. Never says what a digest is.
+/// All errors in the file, one per line. Messages never contain a digest.
 pub(crate) fn read(path: &Path) -> Result<Vec<NamedToken>, Vec<String>> {
     let name = path.display().to_string();
     let text = files::text(path, FILE_BYTES_MAX).map_err(|why| vec![format!("{name}: {why} [tokens_file]")])?;
     parse(&name, &text)
 }
 
-/// Reads the text of a file.
+/// Parses the text of a token file.
 ///
 /// # Errors
-/// Those of [`read`].
+/// As for [`read`].
 pub(crate) fn parse(file: &str, text: &str) -> Result<Vec<NamedToken>, Vec<String>> {
-    let told = |at: usize, why: &str| {
+    let error_at = |at: usize, why: &str| {
         let line = text.get(..at).unwrap_or(text).matches('\n').count() + 1;
         format!("{file}:{line}: {why} [tokens_file]")
     };
     let root = DeTable::parse(text).map_err(|error| {
-        vec![told(error.span().map_or(0, |span| span.start), &format!("not TOML: {}", error.message()))]
+        vec![error_at(error.span().map_or(0, |span| span.start), &format!("not TOML: {}", error.message()))]
     })?;
     let mut errors = Vec::new();
     let mut tokens: Vec<NamedToken> = Vec::new();
     for (key, value) in root.get_ref() {
         let list = value.get_ref().as_array().filter(|_| key.get_ref() == "token");
         let Some(list) = list else {
-            errors.push(told(
+            errors.push(error_at(
                 key.span().start,
-                &format!("{:?} is not understood; there are tables [[token]]", key.get_ref()),
+                &format!("unknown key {:?}; expected tables [[token]]", key.get_ref()),
             ));
             continue;
         };
         if list.len() > TOKENS_MAX {
-            errors.push(told(key.span().start, &format!("there are {} tokens, more than {TOKENS_MAX}", list.len())));
+            errors.push(error_at(key.span().start, &format!("{} tokens exceed the limit of {TOKENS_MAX}", list.len())));
         }
         for item in list.iter().take(TOKENS_MAX) {
             let read = item.get_ref().as_table().ok_or((0..0, "expected a table [[token]]".to_owned())).and_then(token);
             match read {
                 Ok(token) if tokens.iter().any(|known| known.name == token.name) => {
-                    errors.push(told(item.span().start, &format!("there are two tokens {:?}", token.name)));
+                    errors.push(error_at(item.span().start, &format!("duplicate token {:?}", token.name)));
                 }
                 Ok(token) => tokens.push(token),
                 Err((span, why)) => {
-                    errors.push(told(if span.is_empty() { item.span().start } else { span.start }, &why))
+                    errors.push(error_at(if span.is_empty() { item.span().start } else { span.start }, &why))
                 }
             }
         }
@@ -81,10 +81,10 @@ pub(crate) fn parse(file: &str, text: &str) -> Result<Vec<NamedToken>, Vec<Strin
     if errors.is_empty() { Ok(tokens) } else { Err(errors) }
 }
 
-/// Where something is wrong, and what.
-type Wrong = (Range<usize>, String);
+/// The position and the text of an error.
+type TokenError = (Range<usize>, String);
 
-fn token(table: &DeTable<'_>) -> Result<NamedToken, Wrong> {
+fn token(table: &DeTable<'_>) -> Result<NamedToken, TokenError> {
     let (mut name, mut role, mut payloads, mut expires_unix_s, mut token) = (None, None, false, None, None);
     for (key, value) in table {
         let expected = |what: &str| (value.span(), format!("{}: expected {what}", key.get_ref()));
@@ -108,8 +108,8 @@ fn token(table: &DeTable<'_>) -> Result<NamedToken, Wrong> {
                 token = Some(text.and_then(Token::of_digest).ok_or_else(|| expected("64 hexadecimal digits"))?);
             }
             (other, _) => {
-                let known = "name, role, payloads, expires and sha256";
-                return Err((key.span(), format!("{other:?} is not understood; there are {known}")));
+                let known = "known keys: name, role, payloads, expires, sha256";
+                return Err((key.span(), format!("unknown key {other:?}; {known}")));
             }
         }
     }
@@ -122,13 +122,13 @@ fn token(table: &DeTable<'_>) -> Result<NamedToken, Wrong> {
     })
 }
 
-/// Whether a token may be called like this: such a name needs no quotes anywhere.
+/// Whether this is a valid token name, which needs no quotes anywhere.
 pub(crate) fn is_name(name: &str) -> bool {
     let is_usual = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'_' | b'-');
     (1..=NAME_BYTES_MAX).contains(&name.len()) && name.bytes().all(is_usual)
 }
 
-/// The moment that a text such as `2027-01-31T00:00:00Z` means.
+/// Parses a time such as `2027-01-31T00:00:00Z`.
 pub(crate) fn read_moment(text: &str) -> Option<u64> {
     unix_s(&text.parse().ok()?)
 }
@@ -143,17 +143,17 @@ fn unix_s(moment: &Datetime) -> Option<u64> {
     UtcTime::unix_s_of(date.year, date.month, date.day)?.checked_add(clock_s)?.checked_add_signed(-offset_s)
 }
 
-/// The text of a file with another token behind the others.
+/// The text of a file with a token appended.
 ///
 /// # Errors
-/// What is wrong with the text, or that there is a token of this name.
+/// The text is invalid, or it already has a token of this name.
 pub(crate) fn add(file: &str, text: &str, token: &NamedToken) -> Result<String, String> {
-    let held = parse(file, text).map_err(|errors| errors.join("\n"))?;
-    if held.iter().any(|known| known.name == token.name) {
-        return Err(format!("there is a token {} already; remove it first, or choose another name", token.name));
+    let tokens = parse(file, text).map_err(|errors| errors.join("\n"))?;
+    if tokens.iter().any(|known| known.name == token.name) {
+        return Err(format!("token {} already exists; remove it first, or choose another name", token.name));
     }
-    if held.len() >= TOKENS_MAX {
-        return Err(format!("there are {TOKENS_MAX} tokens, as many as may be"));
+    if tokens.len() >= TOKENS_MAX {
+        return Err(format!("the file has {TOKENS_MAX} tokens, which is the limit"));
     }
     let mut changed = text.to_owned();
     if !changed.is_empty() && !changed.ends_with('\n') {
@@ -171,25 +171,25 @@ pub(crate) fn add(file: &str, text: &str, token: &NamedToken) -> Result<String, 
         let _ = writeln!(changed, "expires = {}", UtcTime::from_unix(expires_unix_s, 0).to_rfc3339());
     }
     let _ = writeln!(changed, "sha256 = \"{}\"", token.token.to_digest());
-    let wanted: Vec<NamedToken> = held.into_iter().chain([token.clone()]).collect();
-    checked(file, changed, &wanted)
+    let expected: Vec<NamedToken> = tokens.into_iter().chain([token.clone()]).collect();
+    checked(file, changed, &expected)
 }
 
-/// The text of a file without a token. Comments stay, but for those within its table.
+/// The text of a file with a token removed. Comments outside its table are preserved.
 ///
 /// # Errors
-/// What is wrong with the text, or that there is no token of this name.
+/// The text is invalid, or it has no token of this name.
 pub(crate) fn remove(file: &str, text: &str, name: &str) -> Result<String, String> {
-    let mut wanted = parse(file, text).map_err(|errors| errors.join("\n"))?;
-    let at = wanted.iter().position(|known| &*known.name == name);
+    let mut expected = parse(file, text).map_err(|errors| errors.join("\n"))?;
+    let at = expected.iter().position(|known| &*known.name == name);
     let at = at.ok_or_else(|| format!("there is no token {name}"))?;
-    wanted.remove(at);
+    expected.remove(at);
     let root = DeTable::parse(text).map_err(|error| error.to_string())?;
     let list = root.get_ref().get("token").and_then(|list| list.get_ref().as_array());
     let starts: Vec<usize> = list.into_iter().flat_map(|list| list.iter().map(|item| item.span().start)).collect();
     let start = starts.get(at).map_or(0, |start| line_start(text, *start));
     let end = starts.get(at + 1).map_or(text.len(), |next| line_start(text, *next));
-    // What is said above the next table belongs to that one.
+    // Comments directly above the next table belong to that one.
     let mut kept_from = end;
     while at + 1 < starts.len() {
         let before = line_start(text, kept_from.saturating_sub(1));
@@ -199,19 +199,19 @@ pub(crate) fn remove(file: &str, text: &str, name: &str) -> Result<String, Strin
         }
     }
     let changed = format!("{}{}", text.get(..start).unwrap_or_default(), text.get(kept_from..).unwrap_or_default());
-    checked(file, changed, &wanted)
+    checked(file, changed, &expected)
 }
 
 fn line_start(text: &str, at: usize) -> usize {
     text.get(..at).and_then(|before| before.rfind('\n')).map_or(0, |end| end + 1)
 }
 
-/// The text, if it says what is wanted.
-fn checked(file: &str, changed: String, wanted: &[NamedToken]) -> Result<String, String> {
-    if parse(file, &changed).is_ok_and(|tokens| tokens == wanted) {
+/// Returns the changed text if it parses to the expected tokens.
+fn checked(file: &str, changed: String, expected: &[NamedToken]) -> Result<String, String> {
+    if parse(file, &changed).is_ok_and(|tokens| tokens == expected) {
         return Ok(changed);
     }
-    Err(format!("{file} is written in a way that cannot be changed here; change it by hand"))
+    Err(format!("cannot edit {file} automatically because of its layout; edit it by hand"))
 }
 
 #[cfg(test)]
@@ -263,9 +263,9 @@ mod tests {
         let digest = Token::of_text("a token that is long").to_digest();
         let with = |line: &str| format!("[[token]]\nname = \"a\"\nrole = \"read\"\nsha256 = \"{digest}\"\n{line}\n");
         for (text, said) in [
-            ("x = 1".to_owned(), "tokens:1: \"x\" is not understood"),
-            ("token = 3".to_owned(), "tokens:1: \"token\" is not understood"),
-            (with("colour = 3"), "tokens:5: \"colour\" is not understood"),
+            ("x = 1".to_owned(), "tokens:1: unknown key \"x\""),
+            ("token = 3".to_owned(), "tokens:1: unknown key \"token\""),
+            (with("colour = 3"), "tokens:5: unknown key \"colour\""),
             (with("expires = \"2027-01-31T00:00:00Z\""), "tokens:5: expires: expected a date-time"),
             (with("expires = 2027-01-31"), "tokens:5: expires: expected a date-time with Z"),
             (with("payloads = 1"), "tokens:5: payloads: expected true or false"),
@@ -273,7 +273,7 @@ mod tests {
             (with("").replace("\"a\"", "\"a b\""), "tokens:2: name: expected 1 to 64"),
             (with("").replace(&digest, &digest[1..]), "tokens:4: sha256: expected 64"),
             (with("").replace("role = \"read\"\n", ""), "tokens:1: role is missing"),
-            (format!("{0}{0}", with("")), "tokens:6: there are two tokens \"a\""),
+            (format!("{0}{0}", with("")), "tokens:6: duplicate token \"a\""),
             ("[[token]".to_owned(), "tokens:1: not TOML"),
         ] {
             let errors = parse("tokens", &text).expect_err("it is wrong");

@@ -1,4 +1,4 @@
-//! Messages by topic filters that the operator has named.
+//! Message counts by the topic filters in `metrics.topics`.
 
 use std::fmt::Write as _;
 
@@ -31,7 +31,7 @@ fn to_fields(totals: TopicTotals) -> Fields {
         .with("messages_dropped", dropped)
 }
 
-/// The same for Prometheus, where any are named.
+/// Appends the same counters in the Prometheus format, if any are configured.
 pub(super) fn push(text: &mut String, admin: &Admin) {
     let topics = admin.control.topic_totals();
     if topics.is_empty() {
@@ -47,12 +47,18 @@ pub(super) fn push(text: &mut String, admin: &Admin) {
     }
     type Value = fn(&TopicTotals) -> u64;
     let metrics: [(&str, &str, Value); 4] = [
-        ("bytes_received", "Bytes of their payloads.", |topic| topic.received_bytes),
-        ("messages_delivered", "Such messages given to clients, or to the queues of their sessions.", |topic| {
+        (
+            "bytes_received",
+            "Payload bytes of messages published on topics that a filter of metrics.topics matches.",
+            |topic| topic.received_bytes,
+        ),
+        ("messages_delivered", "Matching messages delivered to clients or to the queues of their sessions.", |topic| {
             topic.delivered
         }),
-        ("bytes_delivered", "Bytes of their payloads, as they were published.", |topic| topic.delivered_bytes),
-        ("messages_dropped", "Such messages that somebody did not get.", |topic| topic.dropped),
+        ("bytes_delivered", "Payload bytes of matching messages delivered, as they were published.", |topic| {
+            topic.delivered_bytes
+        }),
+        ("messages_dropped", "Matching messages dropped for a receiver.", |topic| topic.dropped),
     ];
     for (name, meaning, value) in metrics {
         let name = format!("tautwire_topic_{name}_total");

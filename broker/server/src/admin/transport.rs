@@ -86,11 +86,11 @@ impl Client {
 
     /// Sends `last`, ends the sending side, and closes the connection once the client has read that or takes too long.
     pub(super) async fn close(&self, mut stream: Stream, last: &[u8]) {
-        let said = timeout(WRITE_TIMEOUT, async {
+        let sent = timeout(WRITE_TIMEOUT, async {
             stream.write_all(last).await?;
             stream.shutdown().await
         });
-        if said.await.is_ok_and(|said| said.is_ok()) {
+        if sent.await.is_ok_and(|sent| sent.is_ok()) {
             let _ = timeout(DRAIN_TIMEOUT, self.drain()).await;
         }
     }
@@ -106,7 +106,7 @@ impl QueryClient for Client {
 #[derive(Debug)]
 pub(super) struct Socket {
     tcp: Arc<TcpStream>,
-    /// The time left for the write that waits.
+    /// The timeout of the pending write.
     stalled: Option<Pin<Box<Sleep>>>,
 }
 
@@ -173,7 +173,7 @@ impl AsyncRead for Stream {
     fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         match self.get_mut() {
             Stream::Plain(socket) => Pin::new(socket).poll_read(cx, buffer),
-            // The lengths in HTTP say whether something is missing; many clients send no close_notify.
+            // HTTP lengths already detect truncation; many clients send no close_notify.
             Stream::Tls(stream) => match ready!(Pin::new(stream).poll_read(cx, buffer)) {
                 Err(error) if error.kind() == ErrorKind::UnexpectedEof => Poll::Ready(Ok(())),
                 read => Poll::Ready(read),
@@ -205,10 +205,10 @@ impl AsyncWrite for Stream {
     }
 }
 
-/// A connection as hyper sees it.
+/// A connection as given to hyper.
 ///
-/// hyper answers what is no HTTP by a status without a body; [`Activity::replaces`] finds these answers, and the API sends its own
-/// error object instead. Closing is left to [`Client::close`], which may have such an error to send.
+/// hyper answers input that is not HTTP with a bare status; [`Activity::replaces`] detects this, and the API sends its own error
+/// object instead. Closing is left to [`Client::close`], which may have such an error to send.
 #[derive(Debug)]
 pub(super) struct MonitoredStream {
     stream: Stream,
@@ -253,23 +253,23 @@ impl AsyncWrite for MonitoredStream {
     }
 }
 
-/// Waits until `done` is ready or `changes` says that its time is over.
-pub(super) async fn until<T>(
+/// Polls `done` until it is ready or `deadline` has passed. `None` on timeout.
+pub(super) async fn poll_until<T>(
     mut done: impl FnMut(&mut Context<'_>) -> Poll<T>,
     mut deadline: impl FnMut() -> Option<tokio::time::Instant>,
 ) -> Option<T> {
-    let mut alarm: Option<Pin<Box<Sleep>>> = None;
+    let mut timer: Option<Pin<Box<Sleep>>> = None;
     poll_fn(|cx| {
         if let Poll::Ready(value) = done(cx) {
             return Poll::Ready(Some(value));
         }
-        // Looked at after each step, since a step may have changed it.
+        // Read after each step, since a step may change it.
         let Some(deadline) = deadline() else { return Poll::Pending };
-        let alarm = alarm.get_or_insert_with(|| Box::pin(tokio::time::sleep_until(deadline)));
-        if alarm.deadline() != deadline {
-            alarm.as_mut().reset(deadline);
+        let timer = timer.get_or_insert_with(|| Box::pin(tokio::time::sleep_until(deadline)));
+        if timer.deadline() != deadline {
+            timer.as_mut().reset(deadline);
         }
-        alarm.as_mut().poll(cx).map(|()| None)
+        timer.as_mut().poll(cx).map(|()| None)
     })
     .await
 }

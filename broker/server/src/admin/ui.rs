@@ -1,4 +1,4 @@
-//! The files of the dashboard, which are part of the program.
+//! The files of the dashboard, embedded in the binary.
 
 use std::sync::LazyLock;
 
@@ -12,9 +12,9 @@ struct File {
     name: &'static str,
     content_type: &'static str,
     plain: &'static [u8],
-    /// By gzip.
+    /// The gzip version.
     compressed: &'static [u8],
-    /// What tells this text from those of other versions.
+    /// The ETag, derived from the content.
     tag: LazyLock<String>,
 }
 
@@ -34,26 +34,26 @@ static PAGE: File = file!("index.html", "text/html; charset=utf-8");
 static FILES: [File; 2] =
     [file!("app.css", "text/css; charset=utf-8"), file!("app.js", "text/javascript; charset=utf-8")];
 
-/// What the page may do: load what is served here, and ask here. Nothing may show it in a frame.
+/// The Content-Security-Policy: load from this origin only, connect to this origin only, no framing.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; \
                       base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
 /// `GET /`.
 pub(super) fn page(call: &mut RequestContext<'_, '_>) -> Result<Response, Response> {
-    Ok(served(&PAGE, call.head))
+    Ok(file_response(&PAGE, call.head))
 }
 
 /// `GET /ui/{name}`.
 pub(super) fn file(call: &mut RequestContext<'_, '_>) -> Result<Response, Response> {
     let file = FILES.iter().find(|file| file.name == call.name(0));
-    file.map(|file| served(file, call.head)).ok_or_else(|| not_found("the dashboard has no such file"))
+    file.map(|file| file_response(file, call.head)).ok_or_else(|| not_found("no such file"))
 }
 
-fn served(file: &File, head: &Head) -> Response {
+fn file_response(file: &File, head: &Head) -> Response {
     let is_compressed = takes_gzip(&head.accept_encoding);
     let tag = format!("\"{}{}\"", *file.tag, if is_compressed { "-gzip" } else { "" });
-    let is_reading_paused = head.if_none_match.split(',').any(|held| held.trim().trim_start_matches("W/") == tag);
-    let answer = match (is_reading_paused, is_compressed) {
+    let is_cached = head.if_none_match.split(',').any(|tag_given| tag_given.trim().trim_start_matches("W/") == tag);
+    let answer = match (is_cached, is_compressed) {
         (true, _) => Response::new(Status::NOT_MODIFIED, file.content_type, ""),
         (false, true) => Response::new(Status::OK, file.content_type, file.compressed).with("Content-Encoding", "gzip"),
         (false, false) => Response::new(Status::OK, file.content_type, file.plain),
@@ -74,7 +74,7 @@ fn tag(bytes: &[u8]) -> String {
     tag
 }
 
-/// Whether a client says that it understands gzip.
+/// Whether the client accepts gzip.
 fn takes_gzip(accepted: &str) -> bool {
     accepted.split(',').any(|coding| {
         let mut parts = coding.split(';').map(str::trim);
@@ -103,7 +103,7 @@ mod tests {
         for file in [&PAGE].into_iter().chain(&FILES) {
             assert!(!file.plain.is_empty(), "{}", file.name);
             assert!(file.compressed.starts_with(&[0x1f, 0x8b]), "{}.gz is not made by gzip", file.name);
-            // Its last four bytes say how long the text is (RFC 1952, section 2.3.1).
+            // The last four bytes are the length of the uncompressed data (RFC 1952, section 2.3.1).
             let length = file.compressed.last_chunk().map(|bytes| u32::from_le_bytes(*bytes));
             assert_eq!(length, u32::try_from(file.plain.len()).ok(), "{}.gz is of another text", file.name);
         }

@@ -1,4 +1,4 @@
-//! Contracts as the admin API gives them: with how often they were broken, and why.
+//! Contracts with their violation counts and samples.
 
 use tautwire_contracts::discovery;
 use tautwire_engine::{ContractViolations, ViolationSample};
@@ -21,10 +21,10 @@ pub(super) fn one(call: &mut RequestContext<'_, '_>) -> Result<Response, Respons
 fn to_fields(call: &RequestContext<'_, '_>, name: Option<&str>) -> Result<Response, Response> {
     let admin = call.admin;
     let catalogue = admin.control.contracts();
-    let book = admin.control.violations(call.patience()).map_err(query_error)?;
+    let book = admin.control.violations(call.query_deadline()).map_err(query_error)?;
     let document = match name {
         Some(name) => {
-            let contract = catalogue.named(name).ok_or_else(|| not_found("there is no contract of that name"))?;
+            let contract = catalogue.named(name).ok_or_else(|| not_found("no such contract"))?;
             discovery::describe(contract)
         }
         None if catalogue.contracts().is_empty() => b"{\"contracts\":[]}".to_vec(),

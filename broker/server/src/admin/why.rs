@@ -1,4 +1,4 @@
-//! Why a message does or does not reach a client, in words.
+//! Explains why a message does or does not reach a client.
 
 use tautwire_contracts::OnViolation;
 use tautwire_engine::{
@@ -17,7 +17,7 @@ use super::routes::RequestContext;
 use crate::fields::Fields;
 use crate::time::UtcTime;
 
-/// Answers for the client of a session.
+/// Explains the delivery of a hypothetical message to the client of a session.
 pub(super) fn answer(call: &mut RequestContext<'_, '_>) -> Result<Response, Response> {
     let ClientSelector { name, mut query } = ClientSelector::from_request(call)?;
     let topic = query.take("topic").ok_or_else(|| bad_request("topic is missing"))?;
@@ -35,7 +35,7 @@ pub(super) fn answer(call: &mut RequestContext<'_, '_>) -> Result<Response, Resp
     query.finish("mount_point, topic, qos, retain, payload, payload_bytes, publisher")?;
     if payload.is_some() && payload_bytes.is_some() {
         return Err(bad_request(
-            "payload and payload_bytes are given, but the payload has a length: leave payload_bytes out",
+            "payload and payload_bytes are both given: remove payload_bytes, since the payload has its own length",
         ));
     }
     let message = HypotheticalPublish {
@@ -43,39 +43,41 @@ pub(super) fn answer(call: &mut RequestContext<'_, '_>) -> Result<Response, Resp
         qos,
         retain,
         is_payload_given: payload.is_some(),
-        // Nobody looks at these bytes, so the system need not have them. An empty payload would remove what is retained.
+        // The content of these bytes is never used, so they can stay untouched zero pages. An empty payload would delete a retained
+        // message.
         payload: payload.unwrap_or_else(|| vec![0; payload_bytes.unwrap_or(1)]).into(),
         publisher: publisher.as_deref().map(Box::from),
     };
     let query = WhyQuery { name: name.as_str().into(), message: message.into() };
-    let explained = call.admin.control.why(query, call.patience()).map_err(query_error)?;
+    let explained = call.admin.control.why(query, call.query_deadline()).map_err(query_error)?;
     let mut outcome = explained.outcome;
-    let mut told: Vec<FindingText> = explained.findings.iter().map(words).collect();
+    let mut findings: Vec<FindingText> = explained.findings.iter().map(describe).collect();
     if is_banned(call, &name)? {
-        told.push(banned("banned", split_session_name(&name).1));
+        findings.push(banned("banned", split_session_name(&name).1));
     }
     if let Some(publisher) = publisher.filter(|publisher| *publisher != name)
         && is_banned(call, &publisher)?
     {
         outcome = DeliveryOutcome::DoesNotArrive;
-        told.insert(0, banned("publisher_banned", split_session_name(&publisher).1));
+        findings.insert(0, banned("publisher_banned", split_session_name(&publisher).1));
     }
     if call.admin.reloader.node().is_some_and(|node| node.is_draining()) {
-        told.push(FindingText {
+        findings.push(FindingText {
             code: "draining",
-            text: "this node of the cluster is drained: its clients are sent to other nodes, and it takes no new ones"
-                .into(),
-            change: "ask the other nodes, which `tautwire cluster status` names",
+            text:
+                "this node of the cluster is draining: its clients are sent to other nodes, and it accepts no new ones"
+                    .into(),
+            change: "ask the other nodes; `tautwire cluster status` lists them",
         });
     }
-    let findings = told.into_iter().map(|FindingText { code, text, change }| {
+    let findings = findings.into_iter().map(|FindingText { code, text, change }| {
         Fields::default().with("code", code).with("text", text).with("change", change)
     });
     let body = Fields::default().with("outcome", outcome.code()).with("findings", findings.collect::<Vec<_>>());
     Ok(ok(body.with("drops", explained.drops.iter().map(drop_event).collect::<Vec<_>>())))
 }
 
-/// Whether a ban keeps the client of a session out: one of its identifier, or of the user whose session it is.
+/// Whether a ban applies to the client of a session, by its identifier or by its user.
 fn is_banned(call: &RequestContext<'_, '_>, name: &str) -> Result<bool, Response> {
     let authenticator = call.admin.reloader.authenticator();
     if !authenticator.bans().is_any() {
@@ -85,7 +87,7 @@ fn is_banned(call: &RequestContext<'_, '_>, name: &str) -> Result<bool, Response
     if refuses(&BanTarget::ClientId(split_session_name(name).1.into())) {
         return Ok(true);
     }
-    let session = call.admin.control.client(name, call.patience()).map_err(query_error)?;
+    let session = call.admin.control.client(name, call.query_deadline()).map_err(query_error)?;
     let user = session.and_then(|session| session.summary.user);
     Ok(user.is_some_and(|user| refuses(&BanTarget::User((*user).into()))))
 }
@@ -93,171 +95,171 @@ fn is_banned(call: &RequestContext<'_, '_>, name: &str) -> Result<bool, Response
 fn banned(code: &'static str, client_id: &str) -> FindingText {
     FindingText {
         code,
-        text: format!("the client {client_id:?}, or its user, is banned, so the broker does not let it connect"),
+        text: format!("the client {client_id:?} or its user is banned, so the broker refuses its connections"),
         change: "`tautwire bans list` shows the bans, `tautwire bans delete` removes one",
     }
 }
 
-/// A finding in words.
+/// A finding as text.
 struct FindingText {
-    /// Never changes.
+    /// Stable identifier of the finding.
     code: &'static str,
     text: String,
-    /// Where it can be changed.
+    /// Settings or actions that change it.
     change: &'static str,
 }
 
-fn words(finding: &QueryResult) -> FindingText {
-    let said = |code, text: String, change| FindingText { code, text, change };
+fn describe(finding: &QueryResult) -> FindingText {
+    let finding_text = |code, text: String, change| FindingText { code, text, change };
     match finding {
-        QueryResult::NoSession => said(
+        QueryResult::NoSession => finding_text(
             "no_session",
             "there is no session of that client: it has never connected, or its session has ended".into(),
-            "the client connects; with a Session Expiry Interval (5.0) or without Clean Session (3.1.1) its session outlasts the connection",
+            "the client must connect; with a Session Expiry Interval (5.0) or without Clean Session (3.1.1) its session outlasts the connection",
         ),
-        QueryResult::NotServedHere => said(
+        QueryResult::NotServedHere => finding_text(
             "not_served_here",
-            "this node of the cluster does not serve the client: another one does, or its session waits for it to come back, or there is none"
+            "this node of the cluster does not serve the client: another node does, or its session is dormant until it reconnects, or it has none"
                 .into(),
-            "ask the other nodes, which `tautwire cluster status` names",
+            "ask the other nodes; `tautwire cluster status` lists them",
         ),
-        QueryResult::Refused(refusal) => refused(*refusal),
-        QueryResult::PublisherWaits => said(
+        QueryResult::Refused(refusal) => describe_refusal(*refusal),
+        QueryResult::PublisherWaits => finding_text(
             "publisher_waits",
-            "the queue of a client that receives the message is full, so the broker does not read it from its publisher until there is room"
+            "the queue of a receiving client is full, so the broker pauses reading from the publisher until there is room"
                 .into(),
-            "the client acknowledges faster; limits.slow_consumer; `tautwire top` shows the longest queues",
+            "the client must acknowledge faster; limits.slow_consumer; `tautwire top` shows the longest queues",
         ),
-        QueryResult::NoPublisher => said(
+        QueryResult::NoPublisher => finding_text(
             "publisher_not_connected",
             "the publisher is not connected to this broker, so its access rules and quotas are not known".into(),
-            "the publisher connects; name another one, or none",
+            "connect the publisher, or give another publisher or none",
         ),
-        QueryResult::HeldBack => said(
+        QueryResult::HeldBack => finding_text(
             "held_back",
-            "the connections of the client break off too often, so the broker refuses it for a time".into(),
+            "the client's connections are lost too often, so the broker refuses it for a while".into(),
             "two clients may have this identifier; limits.client_breaks, limits.client_hold_s",
         ),
         QueryResult::NotSubscribed(nearest) if nearest.is_empty() => {
-            said("not_subscribed", "the client has no subscriptions".into(), "the client subscribes")
+            finding_text("not_subscribed", "the client has no subscriptions".into(), "the client must subscribe")
         }
-        QueryResult::NotSubscribed(nearest) => said(
+        QueryResult::NotSubscribed(nearest) => finding_text(
             "not_subscribed",
             format!("no subscription of the client matches; nearest: {}", nearest.join(", ")),
-            "the client's filters; levels are compared letter by letter",
+            "the client's filters; topic levels are case-sensitive",
         ),
-        QueryResult::NotAllowed => said(
+        QueryResult::NotAllowed => finding_text(
             "not_allowed",
             "the access rules would refuse a subscription to this topic".into(),
             "acl.file; `tautwire acl explain` says which rule decides",
         ),
-        QueryResult::Subscribed { filter, record } => said(
+        QueryResult::Subscribed { filter, record } => finding_text(
             "subscribed",
             format!("the subscription {filter} matches, with QoS {}", record.options.qos.as_u8()),
             "",
         ),
-        QueryResult::Shared { filter, qos, members, connected } => said(
+        QueryResult::Shared { filter, qos, members, connected } => finding_text(
             "shared",
             format!(
                 "the shared subscription {filter} matches, with QoS {}: each message goes to one of {members} members, \
                  {connected} of them connected",
                 qos.as_u8()
             ),
-            "a subscription without $share brings every message",
+            "a subscription without $share receives every message",
         ),
-        QueryResult::SharedQueue { filter, messages, bytes } => said(
+        QueryResult::SharedQueue { filter, messages, bytes } => finding_text(
             "shared_queue",
             format!(
-                "{} ({bytes} bytes) waiting in the queue of {filter}, because no member can take messages: what waits goes first",
+                "{} ({bytes} bytes) queued for {filter}, because no member can take messages; queued messages are delivered first",
                 counted(*messages, "message")
             ),
             "members that do not acknowledge; mqtt.shared_ack_timeout_s, limits.shared_queue_bytes",
         ),
         QueryResult::SharedTurns { filter, own, others } => {
-            said("shared_turns", describe_turns(filter, *own, others.as_ref()), "")
+            finding_text("shared_turns", describe_turns(filter, *own, others.as_ref()), "")
         }
-        QueryResult::NoLocal => said(
+        QueryResult::NoLocal => finding_text(
             "no_local",
-            "what the client itself publishes does not come back to it".into(),
+            "the client does not receive its own messages".into(),
             "No Local of the subscription",
         ),
-        QueryResult::QoSReduced(qos) => said(
+        QueryResult::QoSReduced(qos) => finding_text(
             "qos_reduced",
-            format!("the message is delivered with QoS {}, which was granted", qos.as_u8()),
+            format!("the message is delivered with QoS {}, the granted maximum", qos.as_u8()),
             "the QoS of the subscription; mqtt.max_qos",
         ),
         QueryResult::OutsideMount(prefix) => {
-            said("outside_mount", format!("the client sees only topics below {prefix}"), "mount_point of its listener")
+            finding_text("outside_mount", format!("the client sees only topics below {prefix}"), "mount_point of its listener")
         }
-        QueryResult::CannotBecome(format) => said(
+        QueryResult::CannotBecome(format) => finding_text(
             "cannot_become",
-            format!("payloads of the topic's contract cannot be had as {}", format.name()),
+            format!("payloads of the topic's contract cannot be converted to {}", format.name()),
             "formats of the contract, or the format that the subscription asks for",
         ),
-        QueryResult::Offline(None) => said("away", "the client is away; messages wait for it".into(), "the client connects"),
-        QueryResult::Offline(Some(at_ms)) => said(
+        QueryResult::Offline(None) => finding_text("away", "the client is offline; messages are queued for it".into(), "the client must connect"),
+        QueryResult::Offline(Some(at_ms)) => finding_text(
             "away",
             format!(
-                "the client is away; messages wait for it until its session ends at {}",
+                "the client is offline; messages are queued for it until its session ends at {}",
                 UtcTime::from_unix(at_ms / 1_000, 0).to_rfc3339()
             ),
-            "the client connects; Session Expiry Interval, mqtt.max_session_expiry_s",
+            "the client must connect; Session Expiry Interval, mqtt.max_session_expiry_s",
         ),
-        QueryResult::OfflineAtMostOnce => said(
+        QueryResult::OfflineAtMostOnce => finding_text(
             "away_qos_0",
-            "the client is away, and QoS 0 is not kept for those who are".into(),
+            "the client is offline, and QoS 0 messages are not queued for offline clients".into(),
             "QoS 1 or 2, for the message and for the subscription",
         ),
         QueryResult::QueueFull { limit, policy } => queue_full(*limit, *policy),
         QueryResult::Behind(count) => {
-            said("behind", format!("{count} messages wait before it"), "the client acknowledges faster")
+            finding_text("behind", format!("{} queued before it", counted(*count, "message")), "the client must acknowledge faster")
         }
-        QueryResult::WindowFull(count) => said(
+        QueryResult::WindowFull(count) => finding_text(
             "window_full",
-            format!("{count} messages are sent and not acknowledged, as many as may be"),
+            format!("{count} messages are in flight, which is the limit"),
             "Receive Maximum of the client; limits.in_flight_per_client",
         ),
-        QueryResult::OutputFull(bytes) => said(
+        QueryResult::OutputFull(bytes) => finding_text(
             "output_full",
-            format!("the client has not taken {bytes} bytes of output: QoS 0 is dropped, other messages wait"),
-            "the client reads faster; limits.connection_output_bytes",
+            format!("{bytes} bytes of output are not read by the client: QoS 0 is dropped, other messages wait"),
+            "the client must read faster; limits.connection_output_bytes",
         ),
-        QueryResult::OutputBehind { pending_bytes, left_bytes } => said(
+        QueryResult::OutputBehind { pending_bytes, left_bytes } => finding_text(
             "output_behind",
             format!(
-                "the client has not taken {pending_bytes} bytes of output: messages of QoS 0 with more than {left_bytes} bytes are dropped"
+                "{pending_bytes} bytes of output are not read by the client: QoS 0 messages of more than {left_bytes} bytes are dropped"
             ),
-            "the client reads faster; limits.connection_output_bytes",
+            "the client must read faster; limits.connection_output_bytes",
         ),
-        QueryResult::NoMemoryForOutput => said(
+        QueryResult::NoMemoryForOutput => finding_text(
             "output_memory_full",
-            "there is no memory for more output of QoS 0, so the message is dropped".into(),
+            "the memory for QoS 0 output is exhausted, so the message is dropped".into(),
             "memory.limit",
         ),
-        QueryResult::TooLarge => said(
+        QueryResult::TooLarge => finding_text(
             "too_large",
             "the message is larger than the client accepts, so it is dropped".into(),
             "Maximum Packet Size of the client",
         ),
-        QueryResult::PacketLimit(bytes) => said(
+        QueryResult::PacketLimit(bytes) => finding_text(
             "packet_limit",
             format!("packets larger than {bytes} bytes are not sent to the client"),
             "Maximum Packet Size of the client",
         ),
-        QueryResult::Contract(name, on_violation) => said(
+        QueryResult::Contract(name, on_violation) => finding_text(
             "contract",
-            format!("payloads must keep the contract {name}; {}", consequence(*on_violation)),
-            "the contract's on_violation; `tautwire contract test` tries payloads",
+            format!("payloads must conform to the contract {name}; {}", consequence(*on_violation)),
+            "the contract's on_violation; `tautwire contract test` checks payloads",
         ),
         QueryResult::Retained => {
-            said("retained", "a message is retained on this topic: a new subscription gets it".into(), "")
+            finding_text("retained", "a message is retained on this topic; a new subscription receives it".into(), "")
         }
-        QueryResult::RetainHandling(handling) => said(
+        QueryResult::RetainHandling(handling) => finding_text(
             "retain_handling",
             match handling {
-                None => "the retained message does not go to shared subscriptions",
+                None => "retained messages are not sent to shared subscriptions",
                 Some(RetainHandling::SendIfNew) => "the retained message is not sent again when the client subscribes again",
-                Some(_) => "the client has asked for no retained messages",
+                Some(_) => "the client has requested no retained messages",
             }
             .into(),
             "Retain Handling of the subscription; a subscription without $share",
@@ -265,87 +267,86 @@ fn words(finding: &QueryResult) -> FindingText {
     }
 }
 
-/// A queue has no room: by which limit, and what that means for the message.
+/// The queue is full: which limit, and the consequence for the message.
 fn queue_full(limit: QueueLimit, policy: SlowConsumer) -> FindingText {
-    let (code, held, change) = match limit {
+    let (code, cause, change) = match limit {
         QueueLimit::Session => (
             "queue_full",
-            "as many messages wait for the client as may",
-            "the client acknowledges faster; limits.session_queue_messages, limits.session_queue_bytes, limits.slow_consumer",
+            "the client's queue is full",
+            "the client must acknowledge faster; limits.session_queue_messages, limits.session_queue_bytes, limits.slow_consumer",
         ),
         QueueLimit::Memory => (
             "queue_full_for_memory",
-            "the messages that wait for the client take as much memory as one client may hold",
-            "the client acknowledges faster; limits.client_bytes, limits.buffered_bytes, limits.slow_consumer",
+            "the messages queued for the client have reached the memory limit of one client",
+            "the client must acknowledge faster; limits.client_bytes, limits.buffered_bytes, limits.slow_consumer",
         ),
         QueueLimit::User => (
             "queue_full_for_user",
-            "as many messages wait for all clients of its user as may",
+            "the queues of all clients of its user have reached their common limit",
             "limits.user_queue_messages, limits.user_queue_bytes, limits.slow_consumer",
         ),
     };
-    let happens = match policy {
-        SlowConsumer::DropNew => "new ones are dropped for it",
-        SlowConsumer::DropOld => "the oldest is dropped for each new one",
-        SlowConsumer::Disconnect => "new ones are dropped for it, and it is disconnected",
-        SlowConsumer::Refuse => "new ones are refused, and nobody gets them",
-        SlowConsumer::PausePublisher => "publishers of new ones wait",
+    let consequence = match policy {
+        SlowConsumer::DropNew => "new messages are dropped for it",
+        SlowConsumer::DropOld => "the oldest message is dropped for each new one",
+        SlowConsumer::Disconnect => "new messages are dropped for it, and it is disconnected",
+        SlowConsumer::Refuse => "new messages are refused for all receivers",
+        SlowConsumer::PausePublisher => "publishers of new messages are paused",
     };
-    FindingText { code, text: format!("{held}: {happens}"), change }
+    FindingText { code, text: format!("{cause}: {consequence}"), change }
 }
 
-/// Why the broker refuses a message.
-fn refused(refusal: PublishRefusal) -> FindingText {
+/// Explains why the broker refuses a message.
+fn describe_refusal(refusal: PublishRefusal) -> FindingText {
     let (text, change) = match refusal {
-        PublishRefusal::PacketTooLarge => ("it is larger than the broker accepts", "mqtt.maximum_packet_size"),
+        PublishRefusal::PacketTooLarge => ("it exceeds the maximum packet size", "mqtt.maximum_packet_size"),
         PublishRefusal::QoSNotSupported => ("its QoS is above the maximum", "mqtt.max_qos, or a lower QoS"),
         PublishRefusal::RetainNotSupported => ("retained messages are not available", "mqtt.retain_available"),
         PublishRefusal::TopicTooLong => (
             "the topic is longer, or has more levels, than the broker allows",
             "limits.topic_bytes, limits.topic_levels",
         ),
-        PublishRefusal::TopicReserved => ("the topic is the broker's own", "another topic"),
+        PublishRefusal::TopicReserved => ("the topic is reserved for the broker", "another topic"),
         PublishRefusal::NotAuthorized => (
             "the access rules do not allow the publisher to publish it",
             "acl.file; `tautwire acl explain` says which rule decides",
         ),
         PublishRefusal::ContractBroken => {
-            ("the payload breaks the contract of the topic", "the payload; `tautwire contract test` says what is wrong")
+            ("the payload violates the contract of the topic", "the payload; `tautwire contract test` shows the error")
         }
         PublishRefusal::NoMemory => (
-            "there is no memory for it, or a client that receives it holds more than its share",
-            "memory.limit; `tautwire top` shows which clients hold most",
+            "memory is exhausted, or a receiving client holds more than its share",
+            "memory.limit; `tautwire top` shows which clients use the most memory",
         ),
-        PublishRefusal::PayloadTooLarge => ("its payload is larger than the broker accepts", "limits.payload_bytes"),
+        PublishRefusal::PayloadTooLarge => ("its payload exceeds the limit", "limits.payload_bytes"),
         PublishRefusal::SessionQueueFull => (
-            "the queue of a client that receives it is full, and the publisher is told so",
-            "the client acknowledges faster; limits.slow_consumer; `tautwire top` shows the longest queues",
+            "the queue of a receiving client is full, and the publisher is notified",
+            "the client must acknowledge faster; limits.slow_consumer; `tautwire top` shows the longest queues",
         ),
         PublishRefusal::SharedQueueFull => (
-            "no member of a shared subscription can take it, and the queue of the group is full",
+            "no member of a shared subscription can take it, and the group's queue is full",
             "members that acknowledge; mqtt.shared_ack_timeout_s, limits.shared_queue_bytes",
         ),
         PublishRefusal::DiskFull => (
-            "the disk is full, or the log has as much as it may, so nothing that must be kept is accepted",
+            "the disk is full or the log has reached its limit, so no persistent message is accepted",
             "free space on the disk of data.path, or raise disk.limit",
         ),
         PublishRefusal::DiskFailed => (
-            "the disk has failed, so nothing that must be kept is accepted until the broker is restarted",
-            "the disk; the log of the broker says what failed",
+            "the disk has failed, so no persistent message is accepted until the broker is restarted",
+            "the disk; the broker's log has the error",
         ),
-        PublishRefusal::RetainedFull => (
-            "as many retained messages, or bytes, as the limits allow are there",
-            "limits.retained_messages, limits.retained_bytes",
-        ),
+        PublishRefusal::RetainedFull => {
+            ("the limit of retained messages or bytes is reached", "limits.retained_messages, limits.retained_bytes")
+        }
         PublishRefusal::RetainedQuota => (
-            "the publisher, or its user, has as many retained messages, or bytes, as its quota allows",
+            "the publisher or its user has reached its quota of retained messages or bytes",
             "limits.retained_messages_per_client, limits.retained_bytes_per_client, limits.user_retained_messages, limits.user_retained_bytes",
         ),
     };
     FindingText { code: refusal.code(), text: format!("the broker refuses the message: {text}"), change }
 }
 
-/// For whom the last messages of a group were.
+/// Which members the last messages of a group went to.
 fn describe_turns(filter: &str, own: Option<(usize, u64)>, others: Option<&OtherTurns>) -> String {
     let at = |ms: u64| UtcTime::from_unix(ms / 1_000, 0).to_rfc3339();
     let own = own.map(|(count, last_ms)| format!("{count} for this client, the last at {}", at(last_ms)));
@@ -358,16 +359,16 @@ fn describe_turns(filter: &str, own: Option<(usize, u64)>, others: Option<&Other
         format!("{count} for other members, the last{who} at {}", at(*last_ms))
     });
     match [own, others].into_iter().flatten().reduce(|own, others| format!("{own}; {others}")) {
-        Some(told) => format!("the last messages of {filter} on this topic: {told}"),
-        None => format!("none of the last {DISPATCHES_MAX} messages of {filter} was on this topic"),
+        Some(turns) => format!("the last messages of {filter} on this topic: {turns}"),
+        None => format!("none of the last {DISPATCHES_MAX} messages of {filter} were on this topic"),
     }
 }
 
 fn consequence(on_violation: OnViolation) -> &'static str {
     match on_violation {
-        OnViolation::Observe => "those that do not are counted and delivered",
-        OnViolation::Reject => "those that do not are refused",
-        OnViolation::Quarantine => "those that do not go to $quarantine/TOPIC instead",
-        OnViolation::Disconnect => "whoever publishes one that does not is disconnected",
+        OnViolation::Observe => "violations are counted and delivered",
+        OnViolation::Reject => "violations are refused",
+        OnViolation::Quarantine => "violations are published to $quarantine/TOPIC instead",
+        OnViolation::Disconnect => "the publisher of a violation is disconnected",
     }
 }

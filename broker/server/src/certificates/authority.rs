@@ -1,4 +1,4 @@
-//! An authority for development. All of it follows from its key: its name, too, so that the key alone is enough to go on with.
+//! A certificate authority for development. Everything, including its name, is derived from its key, so the key alone restores it.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -13,7 +13,7 @@ use super::error::CertificateError;
 use super::names::{COMMON_NAME_MAX_CHARACTERS, ClientName, ServerName};
 use crate::time::UtcTime;
 
-/// How long something holds. Clocks of other machines may be behind, so it begins an hour early.
+/// A validity period. It starts an hour early, since the clocks of other machines may be behind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Validity {
     from_unix_s: u64,
@@ -23,47 +23,47 @@ pub(crate) struct Validity {
 impl Validity {
     const EARLY_S: u64 = 3_600;
     const DAY_S: i64 = 86_400;
-    /// 9999-12-31T23:59:59Z, the last moment that a certificate can name.
+    /// 9999-12-31T23:59:59Z, the last representable time in a certificate.
     const LAST_UNIX_S: u64 = 253_402_300_799;
 
-    /// So many days from now on; fewer than none for what has expired.
+    /// A period of this many days from now; negative for one that has expired.
     pub(crate) fn days(now: SystemTime, days: i32) -> Validity {
         let now_s = now.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
         let to_unix_s = now_s.saturating_add_signed(i64::from(days) * Self::DAY_S).min(Self::LAST_UNIX_S);
         Validity { from_unix_s: now_s.min(to_unix_s).saturating_sub(Self::EARLY_S), to_unix_s }
     }
 
-    /// Its last day, for example `2026-12-31`.
+    /// The last day, for example `2026-12-31`.
     pub(super) fn last_day(self) -> String {
         let last = UtcTime::from_unix(self.to_unix_s, 0);
         format!("{:04}-{:02}-{:02}", last.year, last.month, last.day)
     }
 }
 
-/// A certificate and its key, in PEM.
+/// A certificate and its private key, in PEM.
 pub(crate) struct CertifiedKey {
     pub(crate) certificate: String,
     pub(crate) key: String,
 }
 
-/// An authority: its key, and what signs with it.
+/// A certificate authority, which signs with its key.
 pub(crate) struct Authority {
     issuer: Issuer<'static, KeyPair>,
 }
 
 impl Authority {
-    /// A new one.
+    /// Generates a new authority.
     ///
     /// # Errors
-    /// There are no random numbers.
+    /// The system provides no random numbers.
     pub(crate) fn generate() -> Result<Authority, CertificateError> {
-        Ok(Authority::of(KeyPair::generate().map_err(CertificateError::making)?))
+        Ok(Authority::of(KeyPair::generate().map_err(CertificateError::generation)?))
     }
 
-    /// The one whose key this is, in PEM.
+    /// Restores an authority from its private key, in PEM.
     ///
     /// # Errors
-    /// It is no key.
+    /// The PEM has no valid key.
     pub(crate) fn from_key(pem: &str) -> Result<Authority, rcgen::Error> {
         KeyPair::from_pem(pem).map(Authority::of)
     }
@@ -73,39 +73,39 @@ impl Authority {
         Authority { issuer: Issuer::new(params, key) }
     }
 
-    /// Its certificate and its key.
+    /// The certificate and the private key of the authority.
     pub(crate) fn certificate(&self, validity: Validity) -> Result<CertifiedKey, CertificateError> {
         let key = self.issuer.key();
         let mut params = authority_params(key);
         set_validity(&mut params, validity);
-        let certificate = params.self_signed(key).map_err(CertificateError::making)?;
-        Ok(made(&certificate, key))
+        let certificate = params.self_signed(key).map_err(CertificateError::generation)?;
+        Ok(to_pem(&certificate, key))
     }
 
-    /// A certificate for a server of these names.
+    /// Issues a certificate for a server with these names.
     pub(crate) fn issue_to_server(
         &self,
         names: &[ServerName],
         validity: Validity,
     ) -> Result<CertifiedKey, CertificateError> {
-        let names_of_it = names.iter().map(ServerName::to_alternative_name).collect::<Result<Vec<_>, _>>();
+        let alternative_names = names.iter().map(ServerName::to_alternative_name).collect::<Result<Vec<_>, _>>();
         let mut params = CertificateParams::default();
-        params.subject_alt_names = names_of_it.map_err(CertificateError::making)?;
+        params.subject_alt_names = alternative_names.map_err(CertificateError::generation)?;
         let common_name = names.first().map(ToString::to_string);
         let common_name = common_name.filter(|name| name.len() <= COMMON_NAME_MAX_CHARACTERS);
-        params.distinguished_name = named(common_name.as_deref().unwrap_or("broker"));
+        params.distinguished_name = distinguished_name(common_name.as_deref().unwrap_or("broker"));
         params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
         self.issue(params, validity)
     }
 
-    /// A certificate for a client.
+    /// Issues a certificate for a client.
     pub(crate) fn issue_to_client(
         &self,
         name: &ClientName,
         validity: Validity,
     ) -> Result<CertifiedKey, CertificateError> {
         let mut params = CertificateParams::default();
-        params.distinguished_name = named(name.as_str());
+        params.distinguished_name = distinguished_name(name.as_str());
         params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ClientAuth];
         self.issue(params, validity)
     }
@@ -114,12 +114,12 @@ impl Authority {
         params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
         params.use_authority_key_identifier_extension = true;
         set_validity(&mut params, validity);
-        let key = KeyPair::generate().map_err(CertificateError::making)?;
-        let certificate = params.signed_by(&key, &self.issuer).map_err(CertificateError::making)?;
-        Ok(made(&certificate, &key))
+        let key = KeyPair::generate().map_err(CertificateError::generation)?;
+        let certificate = params.signed_by(&key, &self.issuer).map_err(CertificateError::generation)?;
+        Ok(to_pem(&certificate, &key))
     }
 
-    /// What its name and its key are in a certificate.
+    /// The SubjectPublicKeyInfo of its key.
     pub(super) fn public_key_info(&self) -> Vec<u8> {
         self.issuer.key().subject_public_key_info()
     }
@@ -128,7 +128,7 @@ impl Authority {
         name_of(self.issuer.key())
     }
 
-    /// A list, in PEM, that revokes its own certificates of these numbers, and no others.
+    /// A revocation list, in PEM, of certificates of this authority with these serial numbers.
     pub(super) fn revoke(&self, serials: &[Vec<u8>], validity: Validity) -> Result<String, CertificateError> {
         let mut times = CertificateParams::default();
         set_validity(&mut times, validity);
@@ -146,7 +146,7 @@ impl Authority {
             revoked_certs: revoked.collect(),
             key_identifier_method: KeyIdMethod::Sha256,
         };
-        list.signed_by(&self.issuer).and_then(|list| list.pem()).map_err(CertificateError::making)
+        list.signed_by(&self.issuer).and_then(|list| list.pem()).map_err(CertificateError::generation)
     }
 }
 
@@ -159,14 +159,14 @@ fn name_of(key: &KeyPair) -> String {
 
 fn authority_params(key: &KeyPair) -> CertificateParams {
     let mut params = CertificateParams::default();
-    params.distinguished_name = named(name_of(key));
-    // It issues certificates of servers and clients, and no authorities.
+    params.distinguished_name = distinguished_name(name_of(key));
+    // It may issue certificates for servers and clients, but not for other authorities.
     params.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
     params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
     params
 }
 
-fn named(common_name: impl Into<String>) -> DistinguishedName {
+fn distinguished_name(common_name: impl Into<String>) -> DistinguishedName {
     let mut name = DistinguishedName::new();
     name.push(DnType::CommonName, common_name.into());
     name
@@ -178,6 +178,6 @@ fn set_validity(params: &mut CertificateParams, validity: Validity) {
     params.not_after = epoch + Duration::from_secs(validity.to_unix_s);
 }
 
-fn made(certificate: &Certificate, key: &KeyPair) -> CertifiedKey {
+fn to_pem(certificate: &Certificate, key: &KeyPair) -> CertifiedKey {
     CertifiedKey { certificate: certificate.pem(), key: key.serialize_pem() }
 }

@@ -1,4 +1,4 @@
-//! The certificates between that of a server and an authority that its clients know.
+//! Completion of certificate chains with intermediate certificates.
 
 use rustls_pki_types::CertificateDer;
 use rustls_pki_types::pem::PemObject as _;
@@ -7,14 +7,15 @@ use super::der;
 
 const BEGIN: &str = "-----BEGIN CERTIFICATE-----";
 const END: &str = "-----END CERTIFICATE-----";
-/// Longest chain: OpenSSL's limit is 100, and nobody needs ten.
+/// Longest chain: OpenSSL's limit is 100, and in practice fewer than ten are needed.
 const CHAIN_MAX: usize = 10;
 
-/// Completes the chain of a certificate as OpenSSL does: where `own` is one certificate alone, the issuers are looked for among
-/// `authorities`. Both are PEM. The authority at the end, which clients must have, is left out. `None` where nothing is to be added.
+/// Completes a certificate chain as OpenSSL does: if `own` is a single certificate, its issuers are looked up in `authorities`. Both are
+/// PEM.
+/// The root, which clients must have, is omitted. `None` if there is nothing to add.
 pub(crate) fn completed_chain(own: &str, authorities: &str) -> Option<String> {
-    let own = certificates(own);
-    let [leaf] = own.as_slice() else { return None };
+    let own_certificates = certificates(own);
+    let [leaf] = own_certificates.as_slice() else { return None };
     let known = certificates(authorities);
     let mut chain = vec![leaf];
     while chain.len() < CHAIN_MAX {
@@ -24,7 +25,7 @@ pub(crate) fn completed_chain(own: &str, authorities: &str) -> Option<String> {
                 .is_some_and(|fields| fields.subject == last.issuer && fields.subject != fields.issuer)
         };
         let Some(issuer) = known.iter().find(is_issuer) else { break };
-        if chain.iter().any(|held| held.der == issuer.der) {
+        if chain.iter().any(|certificate| certificate.der == issuer.der) {
             break;
         }
         chain.push(issuer);
@@ -37,7 +38,7 @@ struct Certificate<'a> {
     der: CertificateDer<'static>,
 }
 
-/// The certificates of a text in PEM.
+/// The certificates in a PEM text.
 fn certificates(text: &str) -> Vec<Certificate<'_>> {
     let blocks = text.match_indices(BEGIN).filter_map(|(at, _)| {
         let len = text.get(at..)?.find(END)? + END.len();

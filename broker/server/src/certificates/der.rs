@@ -1,19 +1,19 @@
-//! The few fields of a certificate (RFC 5280, section 4.1) by which it is seen whether files fit together.
+//! Parses the certificate fields (RFC 5280, section 4.1) that show whether files fit together.
 
 use std::ops::Range;
 
 use crate::time::UtcTime;
 
-/// Fields as they are encoded, but for the time.
+/// Fields in their encoding, except for the time.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Fields<'a> {
-    /// Its number among those of the issuer.
+    /// The serial number.
     pub(super) serial: &'a [u8],
     pub(super) issuer: &'a [u8],
-    /// The last moment at which it holds, as `20261231235959Z`, so that moments can be compared as texts.
+    /// The end of the validity, as `20261231235959Z`, so that times compare as strings.
     pub(super) not_after: String,
     pub(super) subject: &'a [u8],
-    /// The element as a whole.
+    /// The whole element.
     pub(super) public_key_info: &'a [u8],
 }
 
@@ -23,7 +23,7 @@ const UTC_TIME: u8 = 0x17;
 const GENERALIZED_TIME: u8 = 0x18;
 const VERSION: u8 = 0xA0;
 
-/// Reads them; `None` where this is no certificate.
+/// Parses a certificate; `None` if it is malformed.
 pub(super) fn fields(certificate: &[u8]) -> Option<Fields<'_>> {
     let (signed, _) = element(SEQUENCE, certificate)?;
     let (mut rest, _) = element(SEQUENCE, signed)?;
@@ -42,16 +42,16 @@ pub(super) fn fields(certificate: &[u8]) -> Option<Fields<'_>> {
     Some(Fields { serial, issuer, not_after, subject, public_key_info })
 }
 
-/// When a certificate expires, in seconds since 1970.
+/// The expiry of a certificate in seconds since 1970.
 pub(crate) fn not_after_unix_s(certificate: &[u8]) -> Option<u64> {
-    let moment = fields(certificate)?.not_after;
-    let number = |range: Range<usize>| moment.get(range)?.parse::<u64>().ok();
+    let not_after = fields(certificate)?.not_after;
+    let number = |range: Range<usize>| not_after.get(range)?.parse::<u64>().ok();
     let (month, day) = (number(4..6)?.try_into().ok()?, number(6..8)?.try_into().ok()?);
     let clock_s = number(8..10)? * 3_600 + number(10..12)? * 60 + number(12..14)?;
     UtcTime::unix_s_of(number(0..4)?.try_into().ok()?, month, day)?.checked_add(clock_s)
 }
 
-/// A time with four digits of the year: those before 2050 are written with two (RFC 5280, section 4.1.2.5.1).
+/// Parses a time into a four-digit year format. UTCTime has two-digit years, for 1950 to 2049 (RFC 5280, section 4.1.2.5.1).
 fn time(bytes: &[u8]) -> Option<(String, &[u8])> {
     let tag = *bytes.first()?;
     if !matches!(tag, UTC_TIME | GENERALIZED_TIME) {
@@ -67,7 +67,7 @@ fn time(bytes: &[u8]) -> Option<(String, &[u8])> {
     Some((format!("{century}{digits}"), rest))
 }
 
-/// The contents of the element that `bytes` begin with, and what comes behind it.
+/// The contents of the first element of `bytes`, and the rest after it.
 fn element(tag: u8, bytes: &[u8]) -> Option<(&[u8], &[u8])> {
     let (&first, bytes) = bytes.split_first()?;
     let (&short, bytes) = bytes.split_first()?;

@@ -1,9 +1,9 @@
-//! What is wrong, where, and what to do.
+//! Errors of `tautwire cert`.
 
 use std::fmt;
 use std::path::Path;
 
-/// Why no certificate was made.
+/// Why a certificate was not issued.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct CertificateError {
     code: &'static str,
@@ -19,8 +19,8 @@ impl CertificateError {
         CertificateError::new(code, format!("{}: {what}", path.display()))
     }
 
-    pub(super) fn making(error: rcgen::Error) -> CertificateError {
-        CertificateError::new("cert_make", format!("the certificate cannot be made: {error}"))
+    pub(super) fn generation(error: rcgen::Error) -> CertificateError {
+        CertificateError::new("cert_make", format!("cannot generate the certificate: {error}"))
     }
 }
 

@@ -1,4 +1,4 @@
-//! The folder of an authority: which files there are, and how they are written.
+//! The files of an authority in its folder.
 
 use std::fs::{self, OpenOptions};
 use std::io::{self, Write as _};
@@ -14,21 +14,21 @@ use super::error::CertificateError;
 use crate::files;
 use crate::time::UtcTime;
 
-/// Largest file read.
+/// Largest accepted file.
 const FILE_MAX_BYTES: usize = 1 << 20;
 
-/// Where an authority and what it has issued are kept.
+/// The folder of an authority and its certificates.
 #[derive(Debug, Clone)]
 pub(crate) struct Folder(PathBuf);
 
-/// A certificate and its key.
+/// The paths of a certificate and its private key.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct CertificateFiles {
     pub(crate) certificate: PathBuf,
     pub(crate) key: PathBuf,
 }
 
-/// Whether files that are there are written over.
+/// Whether existing files are overwritten.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ExistingFiles {
     Keep,
@@ -40,7 +40,7 @@ impl Folder {
         Folder(path)
     }
 
-    /// The files of this name.
+    /// The paths for this name.
     pub(crate) fn pair(&self, name: &str) -> CertificateFiles {
         CertificateFiles { certificate: self.file(&format!("{name}.pem")), key: self.file(&format!("{name}.key")) }
     }
@@ -53,13 +53,13 @@ impl Folder {
         self.0.join(name)
     }
 
-    pub(super) fn make(&self) -> Result<(), CertificateError> {
+    pub(super) fn create(&self) -> Result<(), CertificateError> {
         fs::create_dir_all(&self.0).map_err(|error| {
-            CertificateError::file(&self.0, "cert_folder", format!("the folder cannot be made: {error}"))
+            CertificateError::file(&self.0, "cert_folder", format!("cannot create the folder: {error}"))
         })
     }
 
-    /// The authority of the folder, if it has one. Its certificate, where it is there, is looked at.
+    /// Loads the authority of the folder, if it has one. Its certificate is checked if it exists.
     pub(super) fn authority(&self, now: SystemTime) -> Result<Option<Authority>, CertificateError> {
         let CertificateFiles { certificate, key } = self.pair("ca");
         if !key.exists() {
@@ -68,12 +68,12 @@ impl Folder {
                 true => Err(CertificateError::file(
                     &key,
                     "cert_authority_key",
-                    "the key of the authority is missing; put it back, or name another folder with --dir",
+                    "the key of the authority is missing; restore it, or choose another folder with --dir",
                 )),
             };
         }
         let authority = Authority::from_key(&text(&key)?).map_err(|error| {
-            CertificateError::file(&key, "cert_authority_key", format!("is not a private key in PEM: {error}"))
+            CertificateError::file(&key, "cert_authority_key", format!("not a private key in PEM: {error}"))
         })?;
         if certificate.exists() {
             let der = certificate_of(&certificate)?;
@@ -81,12 +81,12 @@ impl Folder {
             let is_ours = found.public_key_info == authority.public_key_info()
                 && contains(found.subject, authority.name().as_bytes());
             if !is_ours {
-                let what = format!("is not the certificate of an authority that tautwire made with {}", key.display());
+                let what = format!("not the certificate of an authority created by tautwire with {}", key.display());
                 return Err(CertificateError::file(&certificate, "cert_authority", what));
             }
             if has_expired(&found, now) {
                 let what = format!(
-                    "the authority has expired ({}); remove the file to make its certificate anew, and give that to clients",
+                    "the authority has expired ({}); remove the file to create a new certificate, and distribute that to clients",
                     day(&found)
                 );
                 return Err(CertificateError::file(&certificate, "cert_authority_expired", what));
@@ -95,7 +95,7 @@ impl Folder {
         Ok(Some(authority))
     }
 
-    /// The number of a certificate that the authority of this folder has issued.
+    /// The serial number of a certificate issued by the authority of this folder.
     pub(super) fn serial_of_issued(&self, path: &Path) -> Result<Vec<u8>, CertificateError> {
         let der = certificate_of(path)?;
         let found = read(path, &der)?;
@@ -103,13 +103,13 @@ impl Folder {
         Ok(found.serial.to_vec())
     }
 
-    /// Whether the certificate at `path` is by the authority of this folder and holds; gives its last day.
+    /// Checks that the authority of this folder issued the certificate at `path` and that it is valid. Returns its last day.
     pub(super) fn check(&self, path: &Path, now: SystemTime) -> Result<String, CertificateError> {
         let der = certificate_of(path)?;
         let found = read(path, &der)?;
         self.check_issuer(path, &found)?;
         if has_expired(&found, now) {
-            let what = format!("has expired ({}); --force makes a new one", day(&found));
+            let what = format!("has expired ({}); use --force to issue a new one", day(&found));
             return Err(CertificateError::file(path, "cert_expired", what));
         }
         Ok(day(&found))
@@ -121,16 +121,17 @@ impl Folder {
         if read(&authority_path, &authority)?.subject == found.issuer {
             return Ok(());
         }
-        let what = format!("was not issued by {}; name its folder with --dir", authority_path.display());
+        let what =
+            format!("was not issued by {}; give the folder of its authority with --dir", authority_path.display());
         Err(CertificateError::file(path, "cert_other_authority", what))
     }
 }
 
 impl CertificateFiles {
-    pub(super) fn write(&self, made: &CertifiedKey, existing: ExistingFiles) -> Result<(), CertificateError> {
-        // A certificate without its key is of no use; the other way round a new one can be made.
-        write(&self.key, made.key.as_bytes(), true, existing)?;
-        write(&self.certificate, made.certificate.as_bytes(), false, existing)
+    pub(super) fn write(&self, issued: &CertifiedKey, existing: ExistingFiles) -> Result<(), CertificateError> {
+        // The key first: a certificate without its key is useless, but for a key a new certificate can be issued.
+        write(&self.key, issued.key.as_bytes(), true, existing)?;
+        write(&self.certificate, issued.certificate.as_bytes(), false, existing)
     }
 
     pub(super) fn files(&self) -> [&Path; 2] {
@@ -138,7 +139,7 @@ impl CertificateFiles {
     }
 }
 
-/// Refuses where one of the files is there already.
+/// Fails if any of the files exists.
 pub(super) fn refuse_existing(files: &[&Path]) -> Result<(), CertificateError> {
     match files.iter().find(|path| path.exists()) {
         None => Ok(()),
@@ -147,10 +148,10 @@ pub(super) fn refuse_existing(files: &[&Path]) -> Result<(), CertificateError> {
 }
 
 fn exists(path: &Path) -> CertificateError {
-    CertificateError::file(path, "cert_exists", "is there already; --force replaces it")
+    CertificateError::file(path, "cert_exists", "already exists; use --force to replace it")
 }
 
-/// Writes a file as a whole or not at all. A private one can be read by its owner alone.
+/// Writes a file atomically. A private file is readable by its owner only.
 pub(super) fn write(
     path: &Path,
     bytes: &[u8],
@@ -159,15 +160,15 @@ pub(super) fn write(
 ) -> Result<(), CertificateError> {
     let failed = |error: io::Error| match error.kind() {
         io::ErrorKind::AlreadyExists => exists(path),
-        _ => CertificateError::file(path, "cert_write", format!("cannot be written: {error}")),
+        _ => CertificateError::file(path, "cert_write", format!("cannot write the file: {error}")),
     };
     match existing {
         ExistingFiles::Keep => create(path, bytes, is_private).map_err(failed),
         ExistingFiles::Replace => {
-            let mut beside = path.as_os_str().to_owned();
-            beside.push(format!(".{}", std::process::id()));
-            let beside = PathBuf::from(beside);
-            create(&beside, bytes, is_private).and_then(|()| fs::rename(&beside, path)).map_err(failed)
+            let mut temporary = path.as_os_str().to_owned();
+            temporary.push(format!(".{}", std::process::id()));
+            let temporary = PathBuf::from(temporary);
+            create(&temporary, bytes, is_private).and_then(|()| fs::rename(&temporary, path)).map_err(failed)
         }
     }
 }
@@ -199,7 +200,7 @@ fn read<'a>(path: &Path, der: &'a [u8]) -> Result<Fields<'a>, CertificateError> 
 }
 
 fn not_a_certificate(path: &Path) -> CertificateError {
-    let what = "holds no certificate in PEM; it begins with \"-----BEGIN CERTIFICATE-----\"";
+    let what = "has no certificate in PEM, which starts with \"-----BEGIN CERTIFICATE-----\"";
     CertificateError::file(path, "cert_read", what)
 }
 
@@ -208,7 +209,7 @@ fn has_expired(found: &Fields<'_>, now: SystemTime) -> bool {
     found.not_after.trim_end_matches('Z') < now.as_str()
 }
 
-/// The last day of a certificate.
+/// The last valid day of a certificate.
 fn day(found: &Fields<'_>) -> String {
     let part = |range| found.not_after.get(range).unwrap_or("?");
     format!("{}-{}-{}", part(0..4), part(4..6), part(6..8))

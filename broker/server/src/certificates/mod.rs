@@ -1,4 +1,4 @@
-//! An authority for development and the certificates that it issues, in a folder: what `tautwire cert` makes.
+//! A development authority and its certificates in a folder, as created by `tautwire cert`.
 
 mod authority;
 mod chain;

@@ -1,4 +1,4 @@
-//! The names that certificates have.
+//! The names in certificates.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -8,19 +8,19 @@ use rustls_pki_types::DnsName;
 /// Longest common name of a certificate (RFC 5280, upper bounds).
 pub(super) const COMMON_NAME_MAX_CHARACTERS: usize = 64;
 
-/// A name or an address by which clients connect to a server.
+/// A host name or an address of a server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum ServerName {
-    /// For example `broker.example.org`, or `*.example.org` for all names with one label in its place.
+    /// For example `broker.example.org`, or the wildcard `*.example.org`.
     Dns(String),
     Address(IpAddr),
 }
 
 impl ServerName {
-    /// Reads a name as it is given on the command line.
+    /// Parses a name from the command line.
     ///
     /// # Errors
-    /// What is wrong with it.
+    /// The reason why the name is invalid.
     pub(crate) fn parse(text: &str) -> Result<ServerName, String> {
         if let Ok(address) = text.trim_start_matches('[').trim_end_matches(']').parse() {
             return Ok(ServerName::Address(address));
@@ -51,7 +51,7 @@ impl std::fmt::Display for ServerName {
     }
 }
 
-/// The names of a broker on this machine: those of the loopback, and that of the machine where it has a usable one.
+/// The default names of a broker on this machine: those of the loopback interface, and the host name if it is valid.
 pub(super) fn default_names() -> Vec<ServerName> {
     let mut names = vec![
         ServerName::Dns("localhost".to_owned()),
@@ -76,15 +76,15 @@ fn machine_name() -> Option<String> {
     None
 }
 
-/// What a client is called: the common name of its certificate, and the name of its files.
+/// The name of a client: the common name of its certificate, and the name of its files.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct ClientName(String);
 
 impl ClientName {
-    /// Reads a name as it is given on the command line.
+    /// Parses a name from the command line.
     ///
     /// # Errors
-    /// What is wrong with it.
+    /// The reason why the name is invalid.
     pub(crate) fn parse(text: &str) -> Result<ClientName, String> {
         let wrong = |what: &str| Err(format!("\"{}\" {what}", text.escape_debug()));
         let is_allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-' | '@');
@@ -92,10 +92,10 @@ impl ClientName {
             return wrong(&format!("has {} characters; 1 to {COMMON_NAME_MAX_CHARACTERS} are allowed", text.len()));
         }
         if !text.chars().all(is_allowed) || text.starts_with(['.', '-']) {
-            return wrong("cannot name files; use letters, digits, ., _, - and @, and begin with none of . and -");
+            return wrong("cannot be a file name; use letters, digits, ., _, - and @, and do not start with . or -");
         }
-        if ["ca", "server", "revoked"].iter().any(|ours| text.eq_ignore_ascii_case(ours)) {
-            return wrong("names other files of the folder; choose another name");
+        if ["ca", "server", "revoked"].iter().any(|reserved| text.eq_ignore_ascii_case(reserved)) {
+            return wrong("is reserved for other files of the folder; choose another name");
         }
         Ok(ClientName(text.to_owned()))
     }

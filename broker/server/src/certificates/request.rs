@@ -1,4 +1,4 @@
-//! What is asked for, and carrying it out: all is looked at before the first file is written.
+//! A certificate request, and its execution: everything is checked before the first file is written.
 
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
@@ -8,40 +8,44 @@ use super::error::CertificateError;
 use super::folder::{CertificateFiles, ExistingFiles, Folder, refuse_existing, write};
 use super::names::{ClientName, ServerName, default_names};
 
-/// What is asked for.
+/// A request for certificates.
 #[derive(Debug)]
 pub(crate) struct Request {
     pub(crate) folder: Folder,
-    /// Those of the server. With none, a server that is there is kept.
+    /// The names of the server. If empty, an existing server certificate is kept.
     pub(crate) names: Vec<ServerName>,
     pub(crate) clients: Vec<ClientName>,
-    /// Certificates that are to be on the list of revoked ones.
+    /// Certificates to revoke.
     pub(crate) revoke: Vec<PathBuf>,
     pub(crate) days: i32,
     pub(crate) authority_days: i32,
     pub(crate) existing: ExistingFiles,
 }
 
-/// What was done, for whoever asked.
+/// The files written for a request.
 #[derive(Debug, Default)]
 pub(crate) struct IssueReport {
-    /// Files, each with what it is for.
+    /// The files with their purpose.
     pub(crate) files: Vec<(PathBuf, String)>,
-    /// The broker can be told of these.
+    /// The certificate of the broker, for its configuration.
     pub(crate) server: Option<CertificateFiles>,
 }
 
 impl Request {
-    /// Makes what is missing of what is asked for.
+    /// Issues the missing certificates.
     ///
     /// # Errors
-    /// Files that are there, or that do not fit; what the system refuses.
+    /// A file exists already, does not fit, or cannot be written.
     pub(crate) fn carry_out(&self, now: SystemTime) -> Result<IssueReport, CertificateError> {
         let Request { folder, .. } = self;
         let known = folder.authority(now)?;
         if known.is_none() && !self.revoke.is_empty() {
             let path = folder.pair("ca").key;
-            return Err(CertificateError::file(&path, "cert_no_authority", "there is no authority that could revoke"));
+            return Err(CertificateError::file(
+                &path,
+                "cert_no_authority",
+                "the folder has no authority that could revoke certificates",
+            ));
         }
         let serials = self.revoke.iter().map(|path| folder.serial_of_issued(path)).collect::<Result<Vec<_>, _>>()?;
         let server = self.requested_server(now)?;
@@ -53,56 +57,62 @@ impl Request {
             }
         }
 
-        folder.make()?;
-        let mut done = IssueReport::default();
-        let authority = self.authority(known, now, &mut done)?;
+        folder.create()?;
+        let mut report = IssueReport::default();
+        let authority = self.authority(known, now, &mut report)?;
         let validity = Validity::days(now, self.days);
         match server {
             ServerCertificate::NotRequested => {}
-            ServerCertificate::Existing { until } => done.keep_existing(folder.pair("server"), &until),
+            ServerCertificate::Existing { until } => report.keep_existing(folder.pair("server"), &until),
             ServerCertificate::Requested(names) => {
                 let pair = folder.pair("server");
                 pair.write(&authority.issue_to_server(&names, validity)?, self.existing)?;
                 let names = names.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
-                done.pair(&pair, format!("the broker's certificate, for {names}; until {}", validity.last_day()));
-                done.server = Some(pair);
+                report.add_pair(
+                    &pair,
+                    format!("the broker's certificate for {names}, valid until {}", validity.last_day()),
+                );
+                report.server = Some(pair);
             }
         }
         for name in &self.clients {
             let pair = folder.pair(name.as_str());
             pair.write(&authority.issue_to_client(name, validity)?, self.existing)?;
-            done.pair(&pair, format!("a client's certificate; until {}", validity.last_day()));
+            report.add_pair(&pair, format!("a client certificate, valid until {}", validity.last_day()));
         }
         if !serials.is_empty() {
             let path = folder.revoked();
             write(&path, authority.revoke(&serials, validity)?.as_bytes(), false, self.existing)?;
-            done.files.push((path, format!("for tls.revoked; until {}", validity.last_day())));
+            report.files.push((path, format!("for tls.revoked, valid until {}", validity.last_day())));
         }
-        Ok(done)
+        Ok(report)
     }
 
     fn authority(
         &self,
         known: Option<Authority>,
         now: SystemTime,
-        done: &mut IssueReport,
+        report: &mut IssueReport,
     ) -> Result<Authority, CertificateError> {
         let pair = self.folder.pair("ca");
         let validity = Validity::days(now, self.authority_days);
-        let what = format!("the authority: clients are to trust it; until {}", validity.last_day());
+        let purpose = format!("the authority for clients to trust, valid until {}", validity.last_day());
         match known {
             Some(authority) if pair.certificate.exists() => Ok(authority),
             Some(authority) => {
-                let made = authority.certificate(validity)?;
-                write(&pair.certificate, made.certificate.as_bytes(), false, ExistingFiles::Keep)?;
-                done.files.push((pair.certificate, what));
+                let certified = authority.certificate(validity)?;
+                write(&pair.certificate, certified.certificate.as_bytes(), false, ExistingFiles::Keep)?;
+                report.files.push((pair.certificate, purpose));
                 Ok(authority)
             }
             None => {
                 let authority = Authority::generate()?;
                 pair.write(&authority.certificate(validity)?, ExistingFiles::Keep)?;
-                done.files.push((pair.certificate, what));
-                done.files.push((pair.key, "its key: whoever has it can be anybody; give it to nobody".to_owned()));
+                report.files.push((pair.certificate, purpose));
+                report.files.push((
+                    pair.key,
+                    "its private key: keep it secret, it can issue a certificate for any name".to_owned(),
+                ));
                 Ok(authority)
             }
         }
@@ -112,8 +122,8 @@ impl Request {
         let pair = self.folder.pair("server");
         let [certificate, key] = pair.files().map(Path::exists);
         if !certificate && !key {
-            let asks_for_it = !self.names.is_empty() || self.revoke.is_empty();
-            return Ok(if asks_for_it {
+            let is_requested = !self.names.is_empty() || self.revoke.is_empty();
+            return Ok(if is_requested {
                 ServerCertificate::Requested(self.names_or_default())
             } else {
                 ServerCertificate::NotRequested
@@ -136,7 +146,7 @@ impl Request {
     }
 }
 
-/// What becomes of the server's certificate.
+/// What to do with the server certificate.
 enum ServerCertificate {
     NotRequested,
     Existing { until: String },
@@ -144,14 +154,14 @@ enum ServerCertificate {
 }
 
 impl IssueReport {
-    fn pair(&mut self, pair: &CertificateFiles, what: String) {
-        self.files.push((pair.certificate.clone(), what));
-        self.files.push((pair.key.clone(), "its key".to_owned()));
+    fn add_pair(&mut self, pair: &CertificateFiles, purpose: String) {
+        self.files.push((pair.certificate.clone(), purpose));
+        self.files.push((pair.key.clone(), "its private key".to_owned()));
     }
 
     fn keep_existing(&mut self, pair: CertificateFiles, until: &str) {
-        let what = format!("the broker's certificate is there already; until {until}; --force makes a new one");
-        self.files.push((pair.certificate.clone(), what));
+        let purpose = format!("the broker's existing certificate, valid until {until}; use --force to issue a new one");
+        self.files.push((pair.certificate.clone(), purpose));
         self.server = Some(pair);
     }
 }

@@ -1,4 +1,4 @@
-//! `tautwire acl`: access rules, checked and explained.
+//! `tautwire acl`: checks and explains access rules.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -9,7 +9,7 @@ use tautwire_protocol::{QoS, TopicFilter, TopicName};
 use tautwire_reactor::counted;
 
 use super::arguments::{Argument, Arguments, Command, OptionGroup, OptionSpec, flag, value};
-use super::remote::rules as rules_of_broker;
+use super::remote::rules as remote_rules;
 use super::serve::{configuration_failure, failure};
 use super::{CommandExit, Exit, parser, print, unknown_command};
 use crate::config::Config;
@@ -23,52 +23,47 @@ const CONFIG: OptionSpec = value(
     None,
     "config",
     "FILE",
-    "The configuration of the broker, in place of --file: the rules are those that it names for the listener.",
+    "The configuration of the broker, instead of --file: use its rules for the listener.",
 );
 
 pub(crate) static CHECK: Command = Command {
     name: "acl check",
     usage: &["[--file FILE]"],
-    about: "Says whether a file of access rules is right, and everything that is wrong with it: file, line, column.",
+    about: "Checks a file with access rules and reports all errors with file, line and column.",
     groups: &[OptionGroup { title: "Options", options: &[FILE] }],
     notes: &[
-        "A rule that never applies, because rules of its role that come first match all of its topics, is a warning on standard error.",
-        "Exit codes: 0 right, also with warnings; 1 wrong.",
+        "A rule that never applies, because earlier rules of its role match all of its topics, is a warning on standard error.",
+        "Exit codes: 0 valid, also with warnings; 1 invalid.",
     ],
 };
 
 pub(crate) static EXPLAIN: Command = Command {
     name: "acl explain",
     usage: &["[OPTION]… CLIENT publish TOPIC", "[OPTION]… CLIENT subscribe FILTER"],
-    about: "Says whether the rules let a client publish to a topic or make a subscription, which rule decides, and why.",
+    about: "Explains whether the rules allow a client to publish or to subscribe, which rule decides, and why.",
     groups: &[
         OptionGroup {
-            title: "Who it is",
+            title: "Client",
             options: &[
-                value(
-                    None,
-                    "user",
-                    "NAME",
-                    "The user that the client has shown to be. Default: none, an anonymous client.",
-                ),
-                value(None, "listener", "NAME", "The listener that it comes by. Default: mqtt."),
+                value(None, "user", "NAME", "The authenticated user. Default: none, an anonymous client."),
+                value(None, "listener", "NAME", "The listener that it connects to. Default: mqtt."),
                 value(None, "claim", "NAME=VALUE", "A claim of its token or certificate. May be repeated."),
-                value(None, "role", "NAME", "A role that authentication gives. May be repeated."),
+                value(None, "role", "NAME", "A role from authentication. May be repeated."),
             ],
         },
         OptionGroup {
-            title: "What it wants",
+            title: "Request",
             options: &[
-                value(Some('q'), "qos", "QOS", "The QoS of the message, or the one that is asked for. Default: 0."),
-                flag(Some('r'), "retain", "The message is to be retained."),
+                value(Some('q'), "qos", "QOS", "The QoS of the message, or the requested QoS. Default: 0."),
+                flag(Some('r'), "retain", "The message is retained."),
             ],
         },
         OptionGroup { title: "Options", options: &[FILE, CONFIG] },
     ],
-    notes: &["Exit codes: 0 allowed; 3 denied; 1 the arguments or the file are wrong."],
+    notes: &["Exit codes: 0 allowed; 3 denied; 1 invalid arguments or file."],
 };
 
-/// The file where none is named.
+/// The default file.
 const DEFAULT_FILE: &str = "access.toml";
 
 pub(super) fn run(arguments: Vec<OsString>) -> Result<ExitCode, CommandExit> {
@@ -78,9 +73,9 @@ pub(super) fn run(arguments: Vec<OsString>) -> Result<ExitCode, CommandExit> {
     match action.as_deref() {
         Some("check") => check(rest),
         Some("explain") => explain(rest),
-        Some("list") => rules_of_broker::list(rest),
+        Some("list") => remote_rules::list(rest),
         Some("--help") => {
-            let commands = [&CHECK, &EXPLAIN, &rules_of_broker::LIST];
+            let commands = [&CHECK, &EXPLAIN, &remote_rules::LIST];
             Err(CommandExit::Text(commands.map(Command::help).join("\n")))
         }
         Some(other) => Err(unknown_command(&format!("acl {other}"))),
@@ -97,7 +92,7 @@ fn check(parser: lexopt::Parser) -> Result<ExitCode, CommandExit> {
     while let Some(argument) = arguments.next()? {
         match argument {
             Argument::Option("file") => file = arguments.os_string()?.into(),
-            Argument::Option(_) => return Err(arguments.failure("is not understood here")),
+            Argument::Option(_) => return Err(arguments.failure("is not supported by this command")),
             Argument::Positional(text) => {
                 return Err(arguments.command_failure(&format!("unexpected argument \"{text}\"")));
             }
@@ -110,8 +105,9 @@ fn check(parser: lexopt::Parser) -> Result<ExitCode, CommandExit> {
     }
     let (rules, roles, users) = (policy.rule_count(), policy.role_count(), policy.user_count());
     let (rules, roles, users) = (counted(rules, "rule"), counted(roles, "role"), counted(users, "user"));
-    let said = if warnings.is_empty() { String::new() } else { format!(", {}", counted(warnings.len(), "warning")) };
-    Ok(print(&format!("the rules are right: {rules} in {roles}, {users}{said}\n")))
+    let warning_count =
+        if warnings.is_empty() { String::new() } else { format!(", {}", counted(warnings.len(), "warning")) };
+    Ok(print(&format!("the rules are valid: {rules} in {roles}, {users}{warning_count}\n")))
 }
 
 fn explain(parser: lexopt::Parser) -> Result<ExitCode, CommandExit> {
@@ -135,7 +131,7 @@ fn explain(parser: lexopt::Parser) -> Result<ExitCode, CommandExit> {
                 qos = arguments.choice(&[("0", QoS::AtMostOnce), ("1", QoS::AtLeastOnce), ("2", QoS::ExactlyOnce)])?;
             }
             Argument::Option("retain") => retain = true,
-            Argument::Option(_) => return Err(arguments.failure("is not understood here")),
+            Argument::Option(_) => return Err(arguments.failure("is not supported by this command")),
             Argument::Positional(word) => words.push(word),
         }
     }
@@ -158,7 +154,7 @@ fn explain(parser: lexopt::Parser) -> Result<ExitCode, CommandExit> {
             let listeners = config.listeners();
             if !listeners.iter().any(|known| known.name == listener) {
                 let names: Vec<&str> = listeners.iter().map(|known| known.name.as_str()).collect();
-                let message = format!("there is no listener \"{listener}\"; there are {}", names.join(", "));
+                let message = format!("unknown listener \"{listener}\"; configured are {}", names.join(", "));
                 return Err(arguments.command_failure(&message));
             }
             rules::load_all(&config, &Parts::default()).map_err(|errors| failure(&errors))?

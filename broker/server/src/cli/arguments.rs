@@ -1,4 +1,4 @@
-//! Commands described as tables, from which parsing, help and "did you mean" derive.
+//! Tables that describe the commands, from which parsing, help and suggestions derive.
 
 use std::ffi::OsString;
 use std::fmt::Write as _;
@@ -10,29 +10,29 @@ use lexopt::ValueExt as _;
 use super::{CommandExit, Exit};
 use crate::nearest::nearest;
 
-/// A command: what it is called, what it does and what it takes.
+/// A command: its name, its purpose and its options.
 pub(crate) struct Command {
     /// As typed after `tautwire`, for example `config check`.
     pub(crate) name: &'static str,
-    /// The ways to call it, without `tautwire` and the name.
+    /// Usage lines, without `tautwire` and the name.
     pub(crate) usage: &'static [&'static str],
     pub(crate) about: &'static str,
     pub(crate) groups: &'static [OptionGroup],
-    /// What follows the options in the help: exit codes, formats, examples.
+    /// Text after the options in the help: exit codes, formats, examples.
     pub(crate) notes: &'static [&'static str],
 }
 
-/// Options under one heading.
+/// A group of options with a heading.
 pub(crate) struct OptionGroup {
     pub(crate) title: &'static str,
     pub(crate) options: &'static [OptionSpec],
 }
 
-/// One option of a command.
+/// An option of a command.
 pub(crate) struct OptionSpec {
     pub(crate) name: &'static str,
     pub(crate) short: Option<char>,
-    /// What stands for its values in the help, for example `HOST`; none for a flag.
+    /// Placeholder for its values in the help, for example `HOST`; `None` for a flag.
     pub(crate) values: Option<&'static str>,
     pub(crate) help: &'static str,
 }
@@ -52,7 +52,7 @@ pub(crate) const fn value(
     OptionSpec { name, short, values: Some(values), help }
 }
 
-/// An option that exists elsewhere and is refused here, with the reason.
+/// An option of similar programs that is rejected here, with the reason.
 struct UnsupportedOption {
     short: char,
     names: &'static [&'static str],
@@ -76,7 +76,7 @@ impl Command {
         self.groups.iter().flat_map(|group| group.options)
     }
 
-    /// The words of which one has to follow, such as `show` behind `cluster config`; none where anything may.
+    /// The subcommands, such as `show` of `cluster config`; empty if any argument is allowed.
     pub(in crate::cli) fn actions(&self) -> Vec<&'static str> {
         let is_word = |word: &str| !word.is_empty() && word.bytes().all(|byte| byte.is_ascii_lowercase());
         let firsts = self.usage.iter().flat_map(|usage| usage.split(' ').next().unwrap_or_default().split('|'));
@@ -142,18 +142,18 @@ fn push_option(text: &mut String, option: &OptionSpec) {
     text.push('\n');
 }
 
-/// The arguments of one command, read one after another.
+/// A parser for the arguments of a command.
 pub(crate) struct Arguments {
     command: &'static Command,
     parser: lexopt::Parser,
-    /// The option last read, as typed, for messages.
+    /// The current option, as typed, for messages.
     current: String,
 }
 
-/// What stands next on the command line.
+/// The next argument.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Argument {
-    /// An option of the command, by its long name; its value is still to be read.
+    /// An option, by its long name; its value has not been read yet.
     Option(&'static str),
     Positional(String),
 }
@@ -163,10 +163,10 @@ impl Arguments {
         Self { command, parser, current: String::new() }
     }
 
-    /// The next argument.
+    /// Reads the next argument.
     ///
     /// # Errors
-    /// [`CommandExit::Text`] with the help for `--help`; a usage failure for an option that the command does not have.
+    /// [`CommandExit::Text`] with the help for `--help`; a usage error for an unknown option.
     pub(crate) fn next(&mut self) -> Result<Option<Argument>, CommandExit> {
         let (command, current) = (self.command, &mut self.current);
         let found = match self.parser.next() {
@@ -197,24 +197,24 @@ impl Arguments {
 
     fn unknown_option(&self, name: Option<&str>) -> CommandExit {
         let known = self.command.options().map(|option| option.name);
-        let mut message = format!("there is no option {}", self.current);
+        let mut message = format!("unknown option {}", self.current);
         if let Some(near) = name.and_then(|name| nearest(name, known)) {
             message.push_str(&format!("; did you mean --{near}?"));
         }
         usage_failure(self.command, &message)
     }
 
-    /// The value of the option last read, as text.
+    /// Reads the value of the current option as text.
     pub(crate) fn string(&mut self) -> Result<String, CommandExit> {
         self.os_string()?.into_string().map_err(|_| self.failure("expected UTF-8 text"))
     }
 
-    /// The value of the option last read, as the system gave it.
+    /// Reads the value of the current option as the operating system passed it.
     pub(crate) fn os_string(&mut self) -> Result<OsString, CommandExit> {
-        self.parser.value().map_err(|_| self.failure("expected a value after it"))
+        self.parser.value().map_err(|_| self.failure("expected a value"))
     }
 
-    /// The value of the option last read, as a whole number in a range that fits the type.
+    /// Reads the value of the current option as an integer in `range`.
     pub(crate) fn number<T: TryFrom<u64>>(&mut self, range: RangeInclusive<u64>) -> Result<T, CommandExit> {
         let text = self.string()?;
         u64::from_str(&text)
@@ -230,7 +230,7 @@ impl Arguments {
             })
     }
 
-    /// The value of the option last read, as seconds with or without a fraction.
+    /// Reads the value of the current option as seconds, with or without a fraction.
     pub(crate) fn seconds(&mut self) -> Result<std::time::Duration, CommandExit> {
         let text = self.string()?;
         f64::from_str(&text)
@@ -240,7 +240,7 @@ impl Arguments {
             .ok_or_else(|| self.failure(&format!("expected seconds from 0 to {SECONDS_MAX}, found \"{text}\"")))
     }
 
-    /// The value of the option last read, as one of a few words.
+    /// Reads the value of the current option as one of `choices`.
     pub(crate) fn choice<T: Copy>(&mut self, choices: &[(&'static str, T)]) -> Result<T, CommandExit> {
         let text = self.string()?;
         if let Some((_, choice)) = choices.iter().find(|(name, _)| *name == text) {
@@ -250,18 +250,18 @@ impl Arguments {
         Err(self.failure(&format!("expected one of {}, found \"{text}\"", names.join(", "))))
     }
 
-    /// A usage failure that names the option last read.
+    /// A usage error for the current option.
     pub(crate) fn failure(&self, message: &str) -> CommandExit {
         usage_failure(self.command, &format!("{}: {message}", self.current))
     }
 
-    /// A usage failure of the command as a whole.
+    /// A usage error for the command.
     pub(crate) fn command_failure(&self, message: &str) -> CommandExit {
         usage_failure(self.command, message)
     }
 }
 
-/// Longest time an option may ask for: about 136 years, the range of a session expiry interval.
+/// Maximum of options with seconds: about 136 years, the range of a session expiry interval.
 const SECONDS_MAX: u64 = u32::MAX as u64;
 
 fn usage_failure(command: &Command, message: &str) -> CommandExit {
@@ -276,7 +276,7 @@ fn usage_failure(command: &Command, message: &str) -> CommandExit {
 pub(super) mod tests {
     use super::*;
 
-    /// Arguments as a shell would give them after the command's name.
+    /// Arguments as a shell passes them after the name of the command.
     pub(in crate::cli) fn arguments(command: &'static Command, given: &[&str]) -> Arguments {
         Arguments::new(command, lexopt::Parser::from_args(given.iter().map(OsString::from)))
     }
@@ -299,7 +299,7 @@ pub(super) mod tests {
                 flag(
                     None,
                     "retain",
-                    "Whether the message is kept. This help is so long that it has to go on in a second line of its own.",
+                    "Whether the message is retained. This help is so long that it continues on a second line of its own.",
                 ),
             ],
         }],
@@ -325,12 +325,9 @@ pub(super) mod tests {
     #[test]
     fn an_unknown_option_is_named_with_the_nearest() {
         let failure = arguments(&DEMO, &["--retian"]).next().expect_err("refused");
-        assert_eq!(
-            message(failure),
-            "there is no option --retian; did you mean --retain?\nTry `tautwire demo --help`."
-        );
+        assert_eq!(message(failure), "unknown option --retian; did you mean --retain?\nTry `tautwire demo --help`.");
         let failure = arguments(&DEMO, &["-z"]).next().expect_err("refused");
-        assert_eq!(message(failure), "there is no option -z\nTry `tautwire demo --help`.");
+        assert_eq!(message(failure), "unknown option -z\nTry `tautwire demo --help`.");
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! `tautwire cert`: an authority for development and certificates, so that TLS can be tried in three lines.
+//! `tautwire cert`: creates a certificate authority and certificates for development.
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -17,44 +17,44 @@ const DAYS_MAX: i32 = 36_500;
 pub(crate) static COMMAND: Command = Command {
     name: "cert",
     usage: &["[OPTION]… [NAME]…"],
-    about: "Makes what TLS needs in development: an authority (ca.pem, ca.key), and by it a certificate for the broker\n\
-            (server.pem, server.key) with the names and addresses by which clients connect to it. Without any these are\n\
-            localhost, 127.0.0.1, ::1 and the name of this machine. An authority that is there is used again.",
+    about: "Creates certificates for development: a certificate authority (ca.pem, ca.key), and a certificate for the broker\n\
+            (server.pem, server.key) with the names and addresses that clients connect to. The default is localhost,\n\
+            127.0.0.1, ::1 and the host name. An existing authority is reused.",
     groups: &[OptionGroup {
         title: "Options",
         options: &[
-            value(None, "dir", "DIR", "The folder; it is made if it is not there. Default: tls."),
+            value(None, "dir", "DIR", "The directory; it is created if it does not exist. Default: tls."),
             value(
                 None,
                 "client",
                 "NAME",
-                "Make a certificate for a client of this name (NAME.pem, NAME.key). May be repeated.",
+                "Create a client certificate with this name (NAME.pem, NAME.key). May be repeated.",
             ),
             value(
                 None,
                 "days",
                 "N",
-                "How long certificates hold. Default: 365. Less than 0 makes one that has expired, to see what clients do.",
+                "Validity of certificates in days. Default: 365. A negative number creates an expired one, to test clients.",
             ),
-            value(None, "ca-days", "N", "How long a new authority holds. Default: 3650."),
+            value(None, "ca-days", "N", "Validity of a new authority in days. Default: 3650."),
             value(
                 None,
                 "revoke",
                 "FILE",
-                "Write a list of revoked certificates (revoked.pem) with the one in this file. May be repeated: the list \
-                 has all that are named, and no others.",
+                "Write a certificate revocation list (revoked.pem) with the certificate in this file. May be repeated: the list \
+                 contains exactly the named ones.",
             ),
             flag(
                 None,
                 "force",
-                "Replace what is there already. The authority is never replaced: clients would have to trust another.",
+                "Replace existing files. The authority is never replaced: clients would have to trust a new one.",
             ),
         ],
     }],
     notes: &[
-        "Keys can be read by their owner alone. They are not encrypted: use them for development and tests, or guard the\n\
-              folder well.\n\n\
-              Exit codes: 0 done; 1 wrong arguments, or files that are there or do not fit.",
+        "Only their owner can read the keys. They are not encrypted: use them for development and tests, or protect the\n\
+              directory.\n\n\
+              Exit codes: 0 done; 1 invalid arguments, or existing or mismatched files.",
     ],
 };
 
@@ -75,7 +75,7 @@ pub(super) fn run(parser: lexopt::Parser) -> Result<ExitCode, CommandExit> {
             Argument::Option("dir") => folder = arguments.os_string()?.into(),
             Argument::Option("client") => {
                 let name = ClientName::parse(&arguments.string()?);
-                let name = name.map_err(|what| arguments.failure(&what))?;
+                let name = name.map_err(|why| arguments.failure(&why))?;
                 if !request.clients.contains(&name) {
                     request.clients.push(name);
                 }
@@ -84,9 +84,9 @@ pub(super) fn run(parser: lexopt::Parser) -> Result<ExitCode, CommandExit> {
             Argument::Option("ca-days") => request.authority_days = days(&mut arguments, 1)?,
             Argument::Option("revoke") => request.revoke.push(arguments.os_string()?.into()),
             Argument::Option("force") => request.existing = ExistingFiles::Replace,
-            Argument::Option(_) => return Err(arguments.failure("is not understood here")),
+            Argument::Option(_) => return Err(arguments.failure("is not supported by this command")),
             Argument::Positional(text) => {
-                let name = ServerName::parse(&text).map_err(|what| arguments.command_failure(&what))?;
+                let name = ServerName::parse(&text).map_err(|why| arguments.command_failure(&why))?;
                 request.names.push(name);
             }
         }
@@ -95,8 +95,8 @@ pub(super) fn run(parser: lexopt::Parser) -> Result<ExitCode, CommandExit> {
     let done = request.carry_out(SystemTime::now()).map_err(|error| CommandExit::failure(Exit::Usage, error))?;
     let mut text = String::new();
     let width = done.files.iter().map(|(path, _)| path.display().to_string().chars().count()).max().unwrap_or(0);
-    for (path, what) in &done.files {
-        let _ = writeln!(text, "{:width$}  {what}", path.display().to_string());
+    for (path, content) in &done.files {
+        let _ = writeln!(text, "{:width$}  {content}", path.display().to_string());
     }
     if let Some(server) = &done.server {
         text.push_str(&to_try(&request.folder, server, request.clients.first()));
@@ -112,7 +112,7 @@ fn days(arguments: &mut Arguments, least: i32) -> Result<i32, CommandExit> {
     })
 }
 
-/// The lines that start a broker and talk to it.
+/// Commands that start a broker and connect to it.
 fn to_try(folder: &Folder, server: &CertificateFiles, client: Option<&ClientName>) -> String {
     let authority = quoted(&folder.pair("ca").certificate);
     let mut serve = format!(
@@ -129,7 +129,7 @@ fn to_try(folder: &Folder, server: &CertificateFiles, client: Option<&ClientName
     format!("\nTo try it:\n  {serve}\n  tautwire sub {connect} 'demo/#'\n  tautwire pub {connect} demo/hello hi\n")
 }
 
-/// A path as a shell takes it.
+/// Quotes a path for a shell.
 fn quoted(path: &Path) -> String {
     let text = path.display().to_string();
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "/._-+:@%".contains(c);

@@ -1,4 +1,4 @@
-//! The options that `pub` and `sub` share: where and how to connect.
+//! The connection options of `pub`, `sub` and `discover`.
 
 use std::ffi::OsString;
 use std::io::Read as _;
@@ -13,9 +13,9 @@ use super::properties::{self, PACKETS, PropertyList};
 use super::server_options::ServerOptions;
 use crate::client::{ConnectOptions, ScramHash, WillMessage};
 
-/// The environment variable that may hold the password.
+/// The environment variable with the password.
 const PASSWORD_VARIABLE: &str = "TAUTWIRE_PASSWORD";
-/// Longest password of MQTT.
+/// Longest password in MQTT.
 const PASSWORD_MAX_BYTES: usize = 65_535;
 
 pub(super) const CONNECTION_OPTIONS: &[OptionSpec] = &[
@@ -30,38 +30,48 @@ pub(super) const CONNECTION_OPTIONS: &[OptionSpec] = &[
         None,
         "url",
         "URL",
-        "The same in one: mqtt://HOST:PORT, mqtts:// for TLS, ws://HOST:PORT/PATH for WebSocket, wss:// for \
+        "Host and port as a URL: mqtt://HOST:PORT, mqtts:// for TLS, ws://HOST:PORT/PATH for WebSocket, wss:// for \
          both, or unix:/PATH for a Unix socket.",
     ),
     value(Some('V'), "protocol-version", "VERSION", "5, 3.1.1 or 3.1. Default: 5."),
     value(Some('i'), "id", "ID", "The client identifier. Default: a random one."),
-    value(Some('I'), "id-prefix", "PREFIX", "A client identifier of this prefix and the process identifier."),
+    value(
+        Some('I'),
+        "id-prefix",
+        "PREFIX",
+        "A client identifier that consists of this prefix and the process identifier.",
+    ),
     value(Some('u'), "user", "NAME", "The user name."),
     value(
         None,
         "password-file",
         "FILE",
-        "Read the password from this file; a line end after it does not count. Without it the environment variable \
-         TAUTWIRE_PASSWORD is used, if it is set.",
+        "Read the password from this file; a trailing line end is ignored. Default: the environment variable \
+         TAUTWIRE_PASSWORD, if it is set.",
     ),
     value(
         None,
         "scram",
         "HASH",
-        "Prove the password by SCRAM instead of sending it: sha-256 or sha-512. The broker has to prove that it knows it, too. \
-         Needs -u and a password.",
+        "Authenticate by SCRAM instead of sending the password: sha-256 or sha-512. The broker must prove that it knows the password, \
+         too. Needs -u and a password.",
     ),
     value(Some('k'), "keepalive", "SECONDS", "Keep alive; 0 turns it off. Default: 60."),
     flag(
         Some('c'),
         "keep-session",
-        "Go on with the session of this client identifier, and keep it afterwards (for ever, unless -x says how long). \
+        "Resume the session of this client identifier, and keep it afterwards (without expiry, unless -x is given). \
          Needs -i.",
     ),
-    value(Some('x'), "session-expiry", "SECONDS", "How long the session outlives the connection, or never."),
-    value(None, "connect-timeout", "SECONDS", "Time for the connection and the broker's answer. Default: 10."),
-    flag(Some('d'), "debug", "Tell on standard error what happens."),
-    flag(None, "quiet", "Print no messages about failures; the exit code tells."),
+    value(Some('x'), "session-expiry", "SECONDS", "Session expiry interval in seconds, or never for no expiry."),
+    value(
+        None,
+        "connect-timeout",
+        "SECONDS",
+        "Timeout for connecting, including the response of the broker. Default: 10.",
+    ),
+    flag(Some('d'), "debug", "Print diagnostics to standard error."),
+    flag(None, "quiet", "Print no error messages; use the exit code."),
 ];
 
 pub(super) const WILL_OPTIONS: &[OptionSpec] = &[
@@ -69,7 +79,7 @@ pub(super) const WILL_OPTIONS: &[OptionSpec] = &[
     value(None, "will-payload", "TEXT", "Its payload. Default: empty."),
     value(None, "will-qos", "QOS", "Its QoS. Default: 0."),
     flag(None, "will-retain", "Retain it."),
-    value(None, "will-delay", "SECONDS", "How long the broker waits for this client to come back first."),
+    value(None, "will-delay", "SECONDS", "How long the broker waits for this client to reconnect first."),
 ];
 
 pub(super) const PROPERTY_OPTION: OptionSpec = value(
@@ -82,11 +92,11 @@ pub(super) const PROPERTY_OPTION: OptionSpec = value(
 
 /// Exit codes and defaults, for the notes of the help.
 pub(super) const NOTES: &str = "\
-Exit codes: 0 done; 1 wrong arguments or files; 2 no connection, or it was lost; 3 refused by the broker;
-27 the time of `sub -W` is over.
+Exit codes: 0 done; 1 invalid arguments or files; 2 no connection, or it was lost; 3 refused by the broker;
+27 timeout of `sub -W`.
 Ctrl-C ends the connection cleanly; a second one ends the process at once.";
 
-/// The shared options as given.
+/// The values of the options.
 #[derive(Debug)]
 pub(super) struct ClientOptions {
     server: ServerOptions,
@@ -145,7 +155,7 @@ impl Default for ClientOptions {
 }
 
 impl ClientOptions {
-    /// Takes the option if it is one of the shared ones.
+    /// Reads the option if it is one of these.
     pub(super) fn take(&mut self, name: &str, arguments: &mut Arguments) -> Result<bool, CommandExit> {
         match name {
             "protocol-version" => self.version = arguments.choice(VERSIONS)?,
@@ -176,7 +186,7 @@ impl ClientOptions {
         Ok(true)
     }
 
-    /// Adds a property that has an option of its own.
+    /// Adds a property that has a dedicated option.
     pub(super) fn add(
         &mut self,
         context: PropertyContext,
@@ -205,10 +215,10 @@ impl ClientOptions {
         self.add(context, property, arguments)
     }
 
-    /// The connection that the options describe. `purpose` stands in the identifier of a client without one.
+    /// The connection options. `purpose` becomes part of a generated client identifier.
     ///
     /// # Errors
-    /// Options that do not go together, or a password that cannot be read.
+    /// Conflicting options, or a password that cannot be read.
     pub(super) fn connect_options(
         &mut self,
         arguments: &Arguments,
@@ -220,7 +230,7 @@ impl ClientOptions {
         let client_id = match (self.id.take(), self.id_prefix.take()) {
             (Some(id), _) => id,
             (None, Some(prefix)) => format!("{prefix}{}", std::process::id()),
-            // At most 23 characters, which is what MQTT 3.1 allows.
+            // At most 23 characters, the limit of MQTT 3.1.
             (None, None) => format!("tautwire-{purpose}-{:08x}", tautwire_router::random() as u32),
         };
         let password = self.password(arguments, environment_password)?;
@@ -265,7 +275,7 @@ impl ClientOptions {
     fn check(&self, arguments: &Arguments) -> Result<(), CommandExit> {
         let fail = |message: &str| Err(arguments.command_failure(message));
         if self.keep_session && self.id.is_none() {
-            return fail("-c needs a client identifier (-i), by which the broker finds the session again");
+            return fail("-c needs a client identifier (-i) to identify the session");
         }
         let will_detail =
             self.will_payload.is_some() || self.will_qos.is_some() || self.will_retain || !self.will.is_empty();
@@ -273,7 +283,7 @@ impl ClientOptions {
             return fail("a will needs --will-topic");
         }
         if self.session_expiry_s.is_some() && self.connect.contains(PropertyId::SessionExpiryInterval) {
-            return fail("-x and -D connect session-expiry-interval say the same; keep one of them");
+            return fail("-x and -D connect session-expiry-interval set the same property; use one of them");
         }
         let lists = [&self.connect, &self.will, &self.disconnect, &self.publish, &self.subscribe, &self.unsubscribe];
         let any_property = lists.iter().any(|list| !list.is_empty());
@@ -286,7 +296,7 @@ impl ClientOptions {
         Ok(())
     }
 
-    /// Whether the session is to go on after the connection.
+    /// Whether the session persists after the connection.
     pub(super) fn keeps_session(&self) -> bool {
         self.keep_session
     }
@@ -313,7 +323,7 @@ impl ClientOptions {
         if password.as_ref().is_some_and(|password| password.len() > PASSWORD_MAX_BYTES) {
             return Err(fail(format!("the password is longer than {PASSWORD_MAX_BYTES} bytes")));
         }
-        // An empty variable is the usual way to unset one.
+        // An empty variable counts as unset.
         if self.password_file.is_none() {
             password = password.filter(|password| !password.is_empty());
         }
@@ -321,7 +331,7 @@ impl ClientOptions {
     }
 }
 
-/// The password of the environment, if there is one.
+/// The password from the environment, if any.
 pub(super) fn environment_password() -> Option<OsString> {
     std::env::var_os(PASSWORD_VARIABLE)
 }
@@ -342,13 +352,13 @@ pub(super) fn qos(arguments: &mut Arguments) -> Result<QoS, CommandExit> {
     arguments.choice(&[("0", QoS::AtMostOnce), ("1", QoS::AtLeastOnce), ("2", QoS::ExactlyOnce)])
 }
 
-/// The value of the option as a topic name. It lives as long as the process, as its arguments do.
+/// Reads the option as a topic name. It lives as long as the process, like its arguments.
 pub(super) fn topic_name(arguments: &mut Arguments) -> Result<TopicName<'static>, CommandExit> {
     let text = arguments.string()?;
     TopicName::new(text.leak()).map_err(|error| arguments.failure(&error.to_string()))
 }
 
-/// The value of the option through a function that says what is wrong with it.
+/// Reads the option with a parser that returns an error message.
 pub(super) fn checked<T>(
     arguments: &mut Arguments,
     check: impl FnOnce(&str) -> Result<T, String>,

@@ -1,11 +1,11 @@
-//! `tautwire config check` and `tautwire config show`, and the hidden `config doc` that writes the reference page.
+//! `tautwire config`: checks and shows configurations. The hidden `config doc` writes the reference page.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
 use super::arguments::{Argument, Arguments, Command, OptionGroup};
-use super::contract::http::Admin;
+use super::contract::http::AdminClient;
 use super::contract::source::{ADMIN, CA, TOKEN_FILE};
 use super::serve::{CONFIG_OPTIONS, configuration_failure, load, prepare};
 use super::{CommandExit, Exit, parser, print, unknown_command};
@@ -16,9 +16,9 @@ use crate::stderr;
 pub(crate) static CHECK: Command = Command {
     name: "config check",
     usage: &["[--config FILE] [--listen ADDRESS]… [--threads N] [--set KEY=VALUE]…"],
-    about: "Says whether a configuration and the contracts it names are right, and everything that is wrong with them.",
+    about: "Checks a configuration and the files that it names, and reports all errors.",
     groups: &[OptionGroup { title: "Options", options: CONFIG_OPTIONS }],
-    notes: &["Exit codes: 0 right; 1 wrong."],
+    notes: &["Exit codes: 0 valid; 1 invalid."],
 };
 
 pub(crate) static SHOW: Command = Command {
@@ -26,14 +26,14 @@ pub(crate) static SHOW: Command = Command {
     usage: &["[--config FILE] [--listen ADDRESS]… [--threads N] [--set KEY=VALUE]…"],
     about: "Prints the effective configuration as a TOML file, each key with its meaning and default.",
     groups: &[OptionGroup { title: "Options", options: CONFIG_OPTIONS }],
-    notes: &["Exit codes: 0 shown; 1 the configuration is wrong."],
+    notes: &["Exit codes: 0 shown; 1 the configuration is invalid."],
 };
 
 pub(crate) static DIFF: Command = Command {
     name: "config diff",
     usage: &["--admin URL --token-file FILE [--ca FILE]"],
-    about: "Asks a running broker what would change if it read its configuration, certificates, rules and contracts again:\n\
-            what would hold at once, what after a restart, and everything that is wrong. Nothing changes.",
+    about: "Shows what a reload of a running broker would change in its configuration, certificates, rules and contracts:\n\
+            what takes effect at once, what after a restart, and all errors. Nothing changes.",
     groups: &[OptionGroup { title: "Options", options: &[ADMIN, TOKEN_FILE, CA] }],
     notes: &[ADMIN_NOTES],
 };
@@ -41,14 +41,14 @@ pub(crate) static DIFF: Command = Command {
 pub(crate) static RELOAD: Command = Command {
     name: "config reload",
     usage: &["--admin URL --token-file FILE [--ca FILE]"],
-    about: "Has a running broker read its configuration, certificates, rules and contracts again, as SIGHUP does. If anything is\n\
-            wrong, nothing changes.",
+    about: "Reloads the configuration, certificates, rules and contracts of a running broker, as SIGHUP does. If there is an\n\
+            error, nothing changes.",
     groups: &[OptionGroup { title: "Options", options: &[ADMIN, TOKEN_FILE, CA] }],
     notes: &[ADMIN_NOTES],
 };
 
-const ADMIN_NOTES: &str = "Exit codes: 0 done; 1 the arguments are wrong; 2 the broker could not be asked; 3 something is wrong with what would \
-                           be read.";
+const ADMIN_NOTES: &str =
+    "Exit codes: 0 done; 1 invalid arguments; 2 no connection to the broker; 3 the new configuration has errors.";
 
 pub(super) fn run(arguments: Vec<OsString>) -> Result<ExitCode, CommandExit> {
     let mut arguments = arguments.into_iter();
@@ -61,14 +61,14 @@ pub(super) fn run(arguments: Vec<OsString>) -> Result<ExitCode, CommandExit> {
             for warning in config.warnings().into_iter().chain(prepared.warnings()) {
                 stderr::write_line(format_args!("tautwire: warning: {warning}"));
             }
-            Ok(print("the configuration is right\n"))
+            Ok(print("the configuration is valid\n"))
         }
         Some("show") => {
             let config = load(Arguments::new(&SHOW, rest))?.map_err(configuration_failure)?;
             Ok(print(&to_toml(&config)))
         }
-        Some("diff") => ask(&DIFF, rest, "GET", "/v1/config/diff"),
-        Some("reload") => ask(&RELOAD, rest, "POST", "/v1/config/reload"),
+        Some("diff") => send_request(&DIFF, rest, "GET", "/v1/config/diff"),
+        Some("reload") => send_request(&RELOAD, rest, "POST", "/v1/config/reload"),
         Some("doc") => Ok(print(&to_markdown())),
         Some("--help") => {
             Err(CommandExit::Text([&CHECK, &SHOW, &DIFF, &RELOAD].map(|command| command.help()).join("\n")))
@@ -81,8 +81,13 @@ pub(super) fn run(arguments: Vec<OsString>) -> Result<ExitCode, CommandExit> {
     }
 }
 
-/// Asks a running broker, and tells what it has answered.
-fn ask(command: &'static Command, parser: lexopt::Parser, method: &str, path: &str) -> Result<ExitCode, CommandExit> {
+/// Sends a request to a running broker and prints its response.
+fn send_request(
+    command: &'static Command,
+    parser: lexopt::Parser,
+    method: &str,
+    path: &str,
+) -> Result<ExitCode, CommandExit> {
     let mut arguments = Arguments::new(command, parser);
     let (mut url, mut token_file, mut ca) = (None, None, None);
     while let Some(argument) = arguments.next()? {
@@ -90,30 +95,27 @@ fn ask(command: &'static Command, parser: lexopt::Parser, method: &str, path: &s
             Argument::Option("admin") => url = Some(arguments.string()?),
             Argument::Option("token-file") => token_file = Some(PathBuf::from(arguments.os_string()?)),
             Argument::Option("ca") => ca = Some(PathBuf::from(arguments.os_string()?)),
-            Argument::Option(_) => return Err(arguments.failure("is not understood here")),
+            Argument::Option(_) => return Err(arguments.failure("is not supported by this command")),
             Argument::Positional(text) => {
                 return Err(arguments.command_failure(&format!("unexpected argument \"{text}\"")));
             }
         }
     }
     let (Some(url), Some(file)) = (url, token_file) else {
-        return Err(arguments.command_failure("--admin and --token-file are needed"));
+        return Err(arguments.command_failure("--admin and --token-file are required"));
     };
-    let admin = Admin::open(&url, &file, ca.as_deref()).map_err(|error| arguments.command_failure(&error))?;
-    let answer = admin.ask(method, path, "")?;
-    let value = json::parse(&answer.body).map_err(|error| {
-        CommandExit::failure(
-            Exit::Connection,
-            format!("the answer of the admin API is not understood: {}", error.message),
-        )
+    let admin = AdminClient::open(&url, &file, ca.as_deref()).map_err(|error| arguments.command_failure(&error))?;
+    let response = admin.request(method, path, "")?;
+    let value = json::parse(&response.body).map_err(|error| {
+        CommandExit::failure(Exit::Connection, format!("invalid response from the admin API: {}", error.message))
     })?;
     let texts = |name: &str| value.list(name).iter().filter_map(Value::as_text).map(str::to_owned).collect::<Vec<_>>();
-    match answer.status {
+    match response.status {
         200 => {
             let mut text = String::new();
             let headings = [
                 ("applied", "at once"),
-                ("new_connections", "for those who connect from now on"),
+                ("new_connections", "for new connections"),
                 ("after_restart", "after a restart"),
                 ("listeners_added", "listener added"),
                 ("listeners_removed", "listener removed, its clients are disconnected"),
@@ -124,11 +126,11 @@ fn ask(command: &'static Command, parser: lexopt::Parser, method: &str, path: &s
                 }
             }
             if text.is_empty() {
-                text.push_str("no key has changed; certificates, rules and contracts are right\n");
+                text.push_str("no key has changed; certificates, rules and contracts are valid\n");
             }
             Ok(print(&text))
         }
         422 => Err(CommandExit::failure(Exit::Refused, texts("errors").join("\ntautwire: "))),
-        _ => Err(answer.refusal()),
+        _ => Err(response.refusal()),
     }
 }

@@ -1,7 +1,7 @@
-//! `tautwire sub --decode`: payloads as JSON, by the contracts of the broker.
+//! `tautwire sub --decode`: prints payloads as JSON, using the contracts of the broker.
 //!
-//! Payloads are decoded here and not by `$as/json/`: so they are seen as they were published, under the filters that were
-//! given, and one that breaks its contract is told of instead of left out.
+//! Payloads are decoded here instead of by `$as/json/`, so that they appear as published and under the given filters, and a payload that
+//! violates its contract is reported instead of left out.
 
 use std::borrow::Cow;
 use std::pin::Pin;
@@ -18,31 +18,31 @@ use crate::client::{ConnectOptions, Connection, Message, WaitOutcome, discovery}
 use crate::json::is_json;
 use crate::stderr;
 
-/// The contracts as they are known.
+/// Decodes payloads with the contracts of the broker.
 pub(super) struct Decoder {
     connect: ConnectOptions,
     catalogue: Catalogue,
-    /// Where changes of the contracts are heard of.
+    /// The subscription to changes of the contracts.
     updates: Option<Subscription>,
 }
 
 impl Decoder {
-    /// Asks the broker for its contracts.
+    /// Fetches the contracts of the broker.
     pub(super) fn new(connect: &ConnectOptions) -> Result<Decoder, CommandExit> {
         let catalogue = discovery::contracts(connect, None)?;
         Ok(Decoder { connect: connect.clone(), catalogue, updates: None })
     }
 
-    /// Subscribes to the changes of the contracts. Not for a session that is kept, which would keep the subscription too, nor
-    /// where the user has asked for the same.
+    /// Subscribes to changes of the contracts. Not for a persistent session, which would keep the subscription, and not if the user has
+    /// subscribed to the same topic.
     pub(super) fn watch(
         &mut self,
         options: &Options,
         connection: &mut Connection,
         deadline: Option<Instant>,
     ) -> Result<(), CommandExit> {
-        let is_wanted = |filter: &TopicFilter<'_>| topic_matches(filter.matched(), discovery::INDEX);
-        if options.client.keeps_session() || options.filters.iter().any(is_wanted) {
+        let is_requested = |filter: &TopicFilter<'_>| topic_matches(filter.matched(), discovery::INDEX);
+        if options.client.keeps_session() || options.filters.iter().any(is_requested) {
             return Ok(());
         }
         let mut request = Subscribe::to(discovery::INDEX);
@@ -56,7 +56,7 @@ impl Decoder {
                 Err(error @ Error::Refused { .. }) => {
                     if !options.client.quiet {
                         stderr::write_line(format_args!(
-                            "tautwire: changes of the contracts are not seen: {}",
+                            "tautwire: cannot subscribe to changes of the contracts: {}",
                             refusal(&error)
                         ));
                     }
@@ -71,7 +71,7 @@ impl Decoder {
     pub(super) fn poll_updates(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         while let Some(updates) = &mut self.updates {
             match updates.poll_next(cx) {
-                // What is retained was known before.
+                // The retained message is not a change.
                 Poll::Ready(Some(message)) if message.retain() => {}
                 Poll::Ready(Some(_)) => return Poll::Ready(()),
                 Poll::Ready(None) => self.updates = None,
@@ -81,7 +81,7 @@ impl Decoder {
         Poll::Pending
     }
 
-    /// Asks for the contracts again.
+    /// Fetches the contracts again.
     pub(super) fn refresh(&mut self) -> Result<(), CommandExit> {
         self.catalogue = discovery::contracts(&self.connect, None)?;
         Ok(())
@@ -90,15 +90,15 @@ impl Decoder {
     /// The payload as JSON.
     ///
     /// # Errors
-    /// Why there is none.
+    /// The reason why it cannot be decoded.
     pub(super) fn decoded<'m>(&self, message: &Message<'m>) -> Result<Cow<'m, [u8]>, String> {
-        let as_it_is =
+        let unchanged =
             |why: String| if is_json(message.payload) { Ok(Cow::Borrowed(message.payload)) } else { Err(why) };
         if message.payload.is_empty() {
             return Ok(Cow::Borrowed(message.payload));
         }
         let Some(contract) = self.catalogue.find(message.topic) else {
-            return as_it_is("is not JSON, and no contract covers the topic".to_owned());
+            return unchanged("is not JSON, and no contract covers the topic".to_owned());
         };
         let checked = contract.check(message.topic, message.properties.content_type(), message.payload);
         let mut json = Vec::new();
@@ -108,7 +108,7 @@ impl Decoder {
         });
         match decoded {
             Ok(()) => Ok(Cow::Owned(json)),
-            Err(violation) => as_it_is(format!("breaks the contract {}: {violation}", contract.name())),
+            Err(violation) => unchanged(format!("violates the contract {}: {violation}", contract.name())),
         }
     }
 }

@@ -1,4 +1,4 @@
-//! `tautwire discover`: what contracts a broker has, asked over MQTT.
+//! `tautwire discover`: lists the contracts of a broker over MQTT.
 
 use std::process::ExitCode;
 
@@ -12,10 +12,10 @@ use crate::client::discovery;
 pub(crate) static COMMAND: Command = Command {
     name: "discover",
     usage: &["[OPTION]… [NAME]"],
-    about: "Lists the contracts of a broker, or shows one with its schema. It asks over MQTT, as any client can.",
+    about: "Lists the contracts of a broker, or shows one with its schema. It uses MQTT, as any client can.",
     groups: &[
         OptionGroup {
-            title: "What is printed",
+            title: "Output",
             options: &[
                 value(None, "topic", "TOPIC", "Show the contract that covers this topic."),
                 flag(None, "json", "Print JSON, as the broker publishes it below $SYS/contracts/."),
@@ -36,7 +36,7 @@ pub(super) fn run(parser: lexopt::Parser) -> Result<ExitCode, CommandExit> {
             Argument::Option("topic") => topic = Some(arguments.string()?),
             Argument::Option("json") => json = true,
             Argument::Option(option) if client.take(option, &mut arguments)? => {}
-            Argument::Option(_) => return Err(arguments.failure("is not understood here")),
+            Argument::Option(_) => return Err(arguments.failure("is not supported by this command")),
             Argument::Positional(text) => {
                 if name.replace(text).is_some() {
                     return Err(arguments.command_failure("only one contract can be named"));
@@ -54,7 +54,7 @@ pub(super) fn run(parser: lexopt::Parser) -> Result<ExitCode, CommandExit> {
         }
         found => found?,
     };
-    let none = |what: String| CommandExit::failure(Exit::Usage, format!("the broker has no contract {what}"));
+    let none = |subject: String| CommandExit::failure(Exit::Usage, format!("the broker has no contract {subject}"));
     Ok(print(&match (&name, &topic) {
         (Some(name), _) => {
             let contract = catalogue.named(name).ok_or_else(|| none(name.escape_debug().to_string()))?;

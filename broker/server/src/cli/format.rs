@@ -1,4 +1,4 @@
-//! The output format of `tautwire sub -F`: `%` fields, `@` times and `\` escapes, as `mosquitto_sub` has them.
+//! The output format of `tautwire sub -F`: `%` fields, `@` times and `\` escapes, compatible with `mosquitto_sub`.
 
 use std::fmt::Write as _;
 
@@ -8,20 +8,20 @@ use crate::client::Message;
 use crate::json;
 use crate::time::UtcTime;
 
-/// What the fields mean, for the help of `sub`.
+/// Description of the fields, for the help of `sub`.
 pub(super) const HELP: &str = "\
 Format (-F):
   %t topic  %p payload  %x %X payload in hexadecimal  %l payload length  %q QoS  %r retain (0 or 1)  %m packet identifier
   %P user properties as NAME:VALUE  %C content type  %R response topic  %D correlation data  %E message expiry left
   %F payload format indicator  %S subscription identifiers  %A topic alias
   %j JSON with the payload as a string (payload_hex if it is not UTF-8)  %J JSON with the payload as JSON
-     (payload is null and transcoding_error says why, where the broker could not convert it as $as/ or accept asks)
-  %I time of arrival, RFC 3339  %U the same in seconds since 1970  %% a percent sign
-  %10t pads to ten characters, %-10t on the right, %010l with zeros, %.10t shortens (t, C, R and I).
-  @Y @m @d @H @M @S @N and other strftime letters: parts of the time of arrival.  @@ an at sign.  All times are UTC.
+     (payload is null and transcoding_error has the reason, if the broker could not transcode it as requested by $as/ or accept)
+  %I time of receipt, RFC 3339  %U time of receipt in seconds since 1970  %% a percent sign
+  %10t pads to ten characters, %-10t on the right, %010l with zeros, %.10t truncates (t, C, R and I).
+  @Y @m @d @H @M @S @N and other strftime letters: parts of the time of receipt.  @@ an at sign.  All times are UTC.
   \\n \\t \\r \\0 \\a \\e \\v \\\\";
 
-/// Widest field, in characters.
+/// Maximum width of a field in characters.
 const WIDTH_MAX: usize = 10_000;
 
 /// A parsed format.
@@ -70,11 +70,11 @@ struct Layout {
     left: bool,
     zeros: bool,
     width: usize,
-    /// Most characters.
+    /// Maximum length in characters.
     longest: Option<usize>,
 }
 
-/// A message for which `%J` was asked has a payload that is not JSON.
+/// The payload is not JSON, but `%J` needs JSON.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct NotJson;
 
@@ -91,14 +91,16 @@ impl Format {
         Self { pieces: vec![Piece::plain(Field::JsonText)] }
     }
 
-    /// Whether a message that the broker could not convert is printed with the reason.
+    /// Whether the format prints the reason why a message could not be transcoded.
     pub(super) fn has_transcoding_error(&self) -> bool {
         let has_reason = |field| matches!(field, Field::JsonText | Field::JsonNested | Field::UserProperties);
         self.pieces.iter().any(|piece| matches!(piece, Piece::Field { field, .. } if has_reason(*field)))
     }
 
+    /// Parses a format.
+    ///
     /// # Errors
-    /// A sentence that names the sequence which is not understood.
+    /// A message that names the unknown sequence.
     pub(super) fn parse(text: &str) -> Result<Self, String> {
         let mut pieces = Vec::new();
         let mut literal = String::new();
@@ -135,7 +137,7 @@ impl Format {
         Ok(Self { pieces })
     }
 
-    /// Appends the message, without a line end. Nothing is appended on failure.
+    /// Appends the message without a line end. Appends nothing on failure.
     pub(super) fn render(&self, message: &Message<'_>, now: &UtcTime, out: &mut Vec<u8>) -> Result<(), NotJson> {
         let start = out.len();
         for piece in &self.pieces {
@@ -182,7 +184,7 @@ fn escape(letter: Option<char>) -> Result<char, String> {
     })
 }
 
-/// A field after its `%`: flags, width, longest, letter.
+/// Parses a field after its `%`: flags, width, maximum length, letter.
 fn field(rest: &mut std::iter::Peekable<std::str::Chars<'_>>) -> Result<Piece, String> {
     let mut layout = Layout::default();
     while let Some(flag) = rest.next_if(|c| matches!(c, '0' | '-')) {
@@ -195,7 +197,7 @@ fn field(rest: &mut std::iter::Peekable<std::str::Chars<'_>>) -> Result<Piece, S
         layout.width = width;
     }
     if rest.next_if_eq(&'.').is_some() {
-        layout.longest = Some(number(rest)?.ok_or("a number of characters has to stand after the dot, as in %.10t")?);
+        layout.longest = Some(number(rest)?.ok_or("a number of characters must follow the dot, as in %.10t")?);
     }
     let field = match rest.next() {
         Some('t') => Field::Topic,
@@ -232,21 +234,21 @@ fn number(rest: &mut std::iter::Peekable<std::str::Chars<'_>>) -> Result<Option<
         rest.next();
         let next = number.unwrap_or(0) * 10 + digit as usize;
         if next > WIDTH_MAX {
-            return Err(format!("a width is at most {WIDTH_MAX}"));
+            return Err(format!("the maximum width is {WIDTH_MAX}"));
         }
         number = Some(next);
     }
     Ok(number)
 }
 
-/// The letters of `strftime` that are understood, and `N` for nanoseconds.
+/// Supported letters of `strftime`, and `N` for nanoseconds.
 const TIME_LETTERS: &str = "YymdeHIpMSjsFTDRzZNuwab";
 
 fn time(letter: Option<char>) -> Result<Piece, String> {
     match letter {
         Some(letter) if TIME_LETTERS.contains(letter) => Ok(Piece::Time(letter)),
         Some(other) => {
-            Err(format!("@{other} is not a part of a time; there are @{}; write @@ for an at sign", TIME_LETTERS))
+            Err(format!("@{other} is not a part of a time; supported are @{}; write @@ for an at sign", TIME_LETTERS))
         }
         None => Err("ends in a single at sign; write @@ for an at sign".into()),
     }
@@ -321,7 +323,7 @@ impl Field {
                 text
             }
             Self::UnixTime => format!("{}.{:09}", now.unix_s, now.nanosecond),
-            // Bytes as they are: written by `render`.
+            // Raw bytes, written by `render`.
             Self::Payload | Self::CorrelationData => String::new(),
         }
     }
@@ -363,7 +365,7 @@ fn hex(bytes: &[u8], upper: bool) -> String {
     text
 }
 
-/// One line of JSON. Names follow `mosquitto_sub`; a user property whose name stands twice is written twice.
+/// One line of JSON. Names follow `mosquitto_sub`; repeated user properties are repeated.
 fn json_message(message: &Message<'_>, now: &UtcTime, nested: bool) -> String {
     let mut text = String::from("{\"tst\":\"");
     now.push_rfc3339(&mut text, 6);

@@ -1,4 +1,4 @@
-//! `tautwire generate`: source text from contracts.
+//! `tautwire generate`: generates source code from contracts.
 
 use std::fs;
 use std::io;
@@ -18,39 +18,39 @@ pub(crate) static COMMAND: Command = Command {
         "--lang typescript|go|rust|python|c --out DIR [--path DIR] [--package NAME] [--blocking] [--check]",
         "--asyncapi [--out FILE] [--path DIR] [--title TEXT] [--api-version TEXT] [--check]",
     ],
-    about: "Writes types and typed functions for clients, or an AsyncAPI 3.0 document, from a folder of contracts.",
+    about: "Generates types and typed functions for clients, or an AsyncAPI 3.0 document, from a contracts folder.",
     groups: &[OptionGroup {
         title: "Options",
         options: &[
-            value(None, "lang", "typescript|go|rust|python|c", "For which client."),
-            flag(None, "asyncapi", "An AsyncAPI 3.0 document in JSON."),
+            value(None, "lang", "typescript|go|rust|python|c", "Language of the client."),
+            flag(None, "asyncapi", "Generate an AsyncAPI 3.0 document in JSON."),
             value(
                 None,
                 "out",
                 "PATH",
-                "The folder to write to, or the file of --asyncapi. By default that goes to standard output.",
+                "The output directory, or the output file of --asyncapi, which defaults to standard output.",
             ),
-            value(None, "path", "DIR", "The folder of contracts; by default contracts."),
+            value(None, "path", "DIR", "The contracts folder. Default: contracts."),
             value(
                 None,
                 "package",
                 "NAME",
-                "The name of the Go package, and the beginning of names in C; by default contracts.",
+                "The name of the Go package, and the prefix of names in C. Default: contracts.",
             ),
-            flag(None, "blocking", "Rust and Python: for the blocking client instead of async code."),
-            value(None, "title", "TEXT", "The title of the document; by default Contracts."),
-            value(None, "api-version", "TEXT", "The version of what the document describes; by default 1.0.0."),
-            flag(None, "check", "Write nothing; fail if what is there is not what would be written."),
+            flag(None, "blocking", "Rust and Python: generate code for the blocking client instead of async code."),
+            value(None, "title", "TEXT", "The title of the document. Default: Contracts."),
+            value(None, "api-version", "TEXT", "The API version in the document. Default: 1.0.0."),
+            flag(None, "check", "Write nothing; fail if the existing files are out of date."),
         ],
     }],
     notes: &[
-        "The same contracts give the same files. Files that are there already are replaced if they were generated, and left\n\
-         alone otherwise: the command fails then.",
-        "Exit codes: 0 done; 1 the arguments or contracts are wrong, or --check has found a difference.",
+        "The output is deterministic. Existing files are replaced only if they were generated; otherwise the command\n\
+         fails.",
+        "Exit codes: 0 done; 1 invalid arguments or contracts, or --check found a difference.",
     ],
 };
 
-/// What generated files say of themselves near their beginning.
+/// Text near the beginning of generated files.
 const MARK: &str = "tautwire generate";
 const MARK_WITHIN_BYTES: usize = 200;
 
@@ -84,7 +84,7 @@ fn asyncapi(catalogue: &Catalogue, request: &GenerateOptions) -> Result<ExitCode
         .map_err(|error| CommandExit::failure(Exit::Usage, error))?;
     let Some(out) = &request.out else { return Ok(print(&text)) };
     let name = out.file_name().and_then(|name| name.to_str());
-    let name = name.ok_or_else(|| CommandExit::failure(Exit::Usage, format!("{}: this is no file", out.display())))?;
+    let name = name.ok_or_else(|| CommandExit::failure(Exit::Usage, format!("{}: not a file name", out.display())))?;
     let folder = out.parent().unwrap_or_else(|| Path::new(""));
     write(folder, &Sources::from([(name.to_owned(), text)]), request.is_check)
 }
@@ -112,20 +112,20 @@ fn read(mut arguments: Arguments) -> Result<GenerateOptions, CommandExit> {
             Argument::Option("check") => request.is_check = true,
             Argument::Option(_) => {}
             Argument::Positional(text) => {
-                return Err(arguments.command_failure(&format!("there is nothing to do with \"{text}\"")));
+                return Err(arguments.command_failure(&format!("unexpected argument \"{text}\"")));
             }
         }
     }
     match (request.language, request.is_asyncapi, &request.out) {
-        (Some(_), true, _) => Err(arguments.command_failure("--lang and --asyncapi are two calls")),
-        (None, false, _) => Err(arguments.command_failure("say what to generate: --lang LANGUAGE or --asyncapi")),
-        (Some(_), _, None) => Err(arguments.command_failure("say where to write: --out DIR")),
-        (_, _, None) if request.is_check => Err(arguments.command_failure("say what to check: --out PATH")),
+        (Some(_), true, _) => Err(arguments.command_failure("--lang and --asyncapi exclude each other")),
+        (None, false, _) => Err(arguments.command_failure("write what to generate: --lang LANGUAGE or --asyncapi")),
+        (Some(_), _, None) => Err(arguments.command_failure("write the output directory: --out DIR")),
+        (_, _, None) if request.is_check => Err(arguments.command_failure("write the output to check: --out PATH")),
         _ => Ok(request),
     }
 }
 
-/// Writes what is not there yet.
+/// Writes new and changed files.
 fn write(folder: &Path, sources: &Sources, is_check: bool) -> Result<ExitCode, CommandExit> {
     let mut changed = Vec::new();
     for (name, text) in sources {
@@ -140,7 +140,7 @@ fn write(folder: &Path, sources: &Sources, is_check: bool) -> Result<ExitCode, C
                     .windows(MARK.len())
                     .any(|part| part == MARK.as_bytes()) =>
             {
-                let message = format!("{}: this file was not generated; choose another --out", path.display());
+                let message = format!("{} exists and was not generated; choose another --out", path.display());
                 return Err(CommandExit::failure(Exit::Usage, message));
             }
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(cannot("read", &path, &error)),
@@ -149,11 +149,11 @@ fn write(folder: &Path, sources: &Sources, is_check: bool) -> Result<ExitCode, C
     }
     if let (true, Some((path, _))) = (is_check, changed.first()) {
         let more = if changed.len() > 1 { format!(", and {} more", changed.len() - 1) } else { String::new() };
-        let message = format!("{}{more}: not what the contracts say; run the command without --check", path.display());
+        let message = format!("{}{more}: out of date; run the command without --check", path.display());
         return Err(CommandExit::failure(Exit::Usage, message));
     }
     if !changed.is_empty() && !folder.as_os_str().is_empty() {
-        fs::create_dir_all(folder).map_err(|error| cannot("make", folder, &error))?;
+        fs::create_dir_all(folder).map_err(|error| cannot("create", folder, &error))?;
     }
     for (path, text) in changed {
         fs::write(&path, text).map_err(|error| cannot("write", &path, &error))?;
@@ -161,8 +161,8 @@ fn write(folder: &Path, sources: &Sources, is_check: bool) -> Result<ExitCode, C
     Ok(ExitCode::SUCCESS)
 }
 
-fn cannot(what: &str, path: &Path, error: &io::Error) -> CommandExit {
-    CommandExit::failure(Exit::Usage, format!("cannot {what} {}: {error}", path.display()))
+fn cannot(action: &str, path: &Path, error: &io::Error) -> CommandExit {
+    CommandExit::failure(Exit::Usage, format!("cannot {action} {}: {error}", path.display()))
 }
 
 #[cfg(test)]
@@ -173,12 +173,12 @@ mod tests {
     #[test]
     fn what_to_generate_and_where_must_be_said() {
         for (given, why) in [
-            (&[][..], "say what to generate"),
-            (&["--lang", "go"], "say where to write"),
-            (&["--lang", "go", "--asyncapi", "--out", "x"], "two calls"),
-            (&["--asyncapi", "--check"], "say what to check"),
+            (&[][..], "write what to generate"),
+            (&["--lang", "go"], "write the output directory"),
+            (&["--lang", "go", "--asyncapi", "--out", "x"], "exclude each other"),
+            (&["--asyncapi", "--check"], "write the output to check"),
             (&["--lang", "cobol", "--out", "x"], "expected one of typescript, go, rust, python, c"),
-            (&["--asyncapi", "x"], "nothing to do with \"x\""),
+            (&["--asyncapi", "x"], "unexpected argument \"x\""),
         ] {
             let failure = read(arguments(&COMMAND, given)).err().expect("refused");
             assert!(message(failure).contains(why), "{given:?}");

@@ -1,4 +1,4 @@
-//! The command line: which command runs, and what its end means to the shell.
+//! The command line: runs a command and converts its result to an exit code.
 
 mod acl;
 mod arguments;
@@ -36,30 +36,30 @@ use crate::client::discovery::DiscoveryError;
 use crate::nearest::nearest;
 use crate::stderr;
 
-/// How a command ended, as its exit code. Commands share the meanings; the help lists them.
+/// Exit codes. Commands share their meanings; the help lists them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Exit {
     Success = 0,
-    /// The arguments, the configuration or a file named by them is wrong.
+    /// The arguments, the configuration or a file that they name is invalid.
     Usage = 1,
-    /// No connection, or it was lost. Of the commands for data directories: see [`Exit::DAMAGED`].
+    /// No connection, or it was lost. For commands on data directories, see [`Exit::DAMAGED`].
     Connection = 2,
-    /// The broker refused the connection, a subscription or a message; or a payload breaks its contract.
+    /// The broker refused the connection, a subscription or a message; or a payload violates its contract.
     Refused = 3,
-    /// `contract diff`: what has changed is backward compatible only.
+    /// `contract diff`: the change is backward compatible only.
     Backward = 4,
-    /// `contract diff`: what has changed is forward compatible only.
+    /// `contract diff`: the change is forward compatible only.
     Forward = 5,
-    /// `contract diff`: what has changed is not compatible.
+    /// `contract diff`: the change is incompatible.
     Breaking = 6,
-    /// `sub -W` ran out of time.
+    /// `sub -W` timed out.
     Timeout = 27,
 }
 
 impl Exit {
     /// `data`: a part of the data directory is lost.
     pub(crate) const DAMAGED: Exit = Exit::Connection;
-    /// `data`: the last write is not whole, and may have been acknowledged.
+    /// `data`: the last write is incomplete, and may have been acknowledged.
     pub(crate) const TORN: Exit = Exit::Refused;
 }
 
@@ -69,10 +69,10 @@ impl From<Exit> for ExitCode {
     }
 }
 
-/// Why a command ends before its work is done.
+/// Why a command ends early.
 #[derive(Debug)]
 pub(crate) enum CommandExit {
-    /// A text was asked for, such as the help.
+    /// Text to print, such as the help.
     Text(String),
     Failure {
         exit: Exit,
@@ -85,7 +85,7 @@ impl CommandExit {
         Self::Failure { exit, message: message.to_string() }
     }
 
-    /// Whether there is still a connection that can be ended cleanly.
+    /// Whether the connection can still be closed cleanly.
     pub(crate) fn is_connection_usable(&self) -> bool {
         !matches!(self, Self::Failure { exit: Exit::Connection, .. })
     }
@@ -107,8 +107,8 @@ impl From<Error> for CommandExit {
             _ => Exit::Connection,
         };
         let message = match &error {
-            // These commands do not connect again, as the client says of itself.
-            Error::Lost(how) => format!("the connection is lost: {how} [{}]", error.code()),
+            // The client library says that it reconnects; these commands do not.
+            Error::Lost(how) => format!("connection lost: {how} [{}]", error.code()),
             Error::KeepAliveTimeout => format!("the broker did not answer a PINGREQ in time [{}]", error.code()),
             error => match refused::advice(error) {
                 Some(advice) => format!("{error}; {advice}"),
@@ -124,12 +124,12 @@ impl From<DiscoveryError> for CommandExit {
         match error {
             DiscoveryError::Client(error) => error.into(),
             DiscoveryError::Denied(_) => Self::failure(Exit::Refused, error),
-            DiscoveryError::Answer(_) => Self::failure(Exit::Connection, error),
+            DiscoveryError::Response(_) => Self::failure(Exit::Connection, error),
         }
     }
 }
 
-/// Runs the command that the arguments (without the program's name) ask for.
+/// Runs the command named by the arguments (without the program name).
 pub(crate) fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     let mut arguments = arguments.into_iter();
     let Some(first) = arguments.next() else {
@@ -175,7 +175,7 @@ pub(crate) fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         Ok(code) => code,
         Err(CommandExit::Text(text)) => print(&text),
         Err(CommandExit::Failure { exit, message }) => {
-            // A message of the environment may carry control characters; line breaks are ours.
+            // Messages from outside may contain control characters; line breaks are ours.
             let shown: String = message.chars().filter(|c| *c == '\n' || !c.is_control()).collect();
             stderr::write_line(format_args!("tautwire: {shown}"));
             exit.into()
@@ -183,23 +183,23 @@ pub(crate) fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     }
 }
 
-/// Every command, in the order of the overview.
+/// All commands, in the order of the overview.
 const COMMANDS: &[(&Command, &str)] = &[
     (&serve::COMMAND, "run the broker"),
     (&publish::COMMAND, "publish messages"),
     (&subscribe::COMMAND, "subscribe and print messages"),
     (&discover::COMMAND, "list the contracts of a broker"),
-    (&contract::CHECK, "say whether a folder of contracts is right"),
+    (&contract::CHECK, "check a contracts folder"),
     (&contract::LIST, "list contracts"),
     (&contract::SHOW, "show a contract with its schema"),
-    (&contract::TEST, "say whether payloads keep a contract"),
-    (&contract::DIFF, "say whether a change of contracts breaks anything"),
+    (&contract::TEST, "validate payloads against a contract"),
+    (&contract::DIFF, "compare contracts for compatibility"),
     (&contract::ADD, "add a contract"),
     (&generate::COMMAND, "write typed code for clients, or an AsyncAPI document"),
-    (&remote::why::COMMAND, "say whether a message would reach a client, and why not"),
-    (&remote::top::COMMAND, "show how a running broker is, again and again"),
+    (&remote::why::COMMAND, "explain whether a message would reach a client"),
+    (&remote::top::COMMAND, "show live statistics of a broker"),
     (&remote::tap::COMMAND, "print messages as they are published"),
-    (&remote::clients::LIST, "list the clients that are connected"),
+    (&remote::clients::LIST, "list connected clients"),
     (&remote::clients::SHOW, "show a client"),
     (&remote::clients::DISCONNECT, "disconnect a client"),
     (&remote::clients::SESSIONS, "list sessions"),
@@ -208,40 +208,40 @@ const COMMANDS: &[(&Command, &str)] = &[
     (&remote::retained::LIST, "list retained messages"),
     (&remote::retained::SHOW, "show a retained message"),
     (&remote::retained::DELETE, "remove retained messages"),
-    (&remote::bans::LIST, "list who is banned"),
+    (&remote::bans::LIST, "list bans"),
     (&remote::bans::ADD, "ban a client, a user or a network"),
-    (&remote::bans::DELETE, "take a ban back"),
+    (&remote::bans::DELETE, "remove a ban"),
     (&remote::state::LISTENERS, "list listeners and their connections"),
     (&remote::state::STATS, "print the counters of a broker"),
     (&remote::cluster::STATUS, "show the nodes of a broker's cluster"),
-    (&remote::cluster::DRAIN, "empty a node of a cluster before it is stopped"),
-    (&remote::cluster::REBALANCE, "send clients of a full node to other nodes"),
-    (&remote::shared::COMMAND, "show and change what the nodes of a cluster share"),
-    (&remote::cluster::CHECK, "say whether a broker could take part in its cluster"),
-    (&data::CHECK, "say whether a data directory is whole"),
-    (&data::STATS, "say what a data directory holds"),
+    (&remote::cluster::DRAIN, "drain a node of a cluster before you stop it"),
+    (&remote::cluster::REBALANCE, "redirect clients of a busy node to other nodes"),
+    (&remote::shared::COMMAND, "show and change the shared configuration of a cluster"),
+    (&remote::cluster::CHECK, "check whether a broker could join its cluster"),
+    (&data::CHECK, "check the integrity of a data directory"),
+    (&data::STATS, "show statistics of a data directory"),
     (&data::DUMP, "print the records of a data directory"),
-    (&data::COMPACT, "put the state of a data directory in a snapshot"),
-    (&data::BACKUP, "copy a data directory, also while the broker runs"),
-    (&data::RESTORE, "put a backup in the place of a data directory"),
-    (&acl::CHECK, "say whether a file of access rules is right"),
-    (&acl::EXPLAIN, "say which access rule decides, and why"),
+    (&data::COMPACT, "compact a data directory into a snapshot"),
+    (&data::BACKUP, "back up a data directory, also while the broker runs"),
+    (&data::RESTORE, "restore a data directory from a backup"),
+    (&acl::CHECK, "check a file with access rules"),
+    (&acl::EXPLAIN, "explain which access rule decides, and why"),
     (&remote::rules::LIST, "list the access rules of a running broker"),
-    (&cert::COMMAND, "make an authority and certificates to try TLS"),
+    (&cert::COMMAND, "create a certificate authority and certificates to try TLS"),
     (&user::ADD, "add a user to a password file"),
-    (&user::PASSWD, "give a user another password"),
+    (&user::PASSWD, "change the password of a user"),
     (&user::REMOVE, "remove a user from a password file"),
     (&user::LIST, "list the users of a password file"),
     (&token::ADD, "add a token for the admin API to a file"),
     (&token::LIST, "list the tokens of a file"),
     (&token::REMOVE, "remove a token from a file"),
-    (&import::COMMAND, "take over the configuration and the state of Mosquitto"),
-    (&config::CHECK, "say whether a configuration is right"),
-    (&doctor::COMMAND, "say what of the machine and the configuration will hurt"),
-    (&config::DIFF, "say what a running broker would change on a reload"),
-    (&config::RELOAD, "have a running broker read its configuration again"),
+    (&import::COMMAND, "import the configuration and the state of Mosquitto"),
+    (&config::CHECK, "check a configuration"),
+    (&doctor::COMMAND, "check the machine and the configuration for problems"),
+    (&config::DIFF, "show what a reload of a running broker would change"),
+    (&config::RELOAD, "reload the configuration of a running broker"),
     (&config::SHOW, "print the effective configuration"),
-    (&shell::COMPLETION, "print what makes a shell complete commands"),
+    (&shell::COMPLETION, "print a shell completion script"),
     (&shell::MAN, "write manual pages"),
 ];
 
@@ -276,7 +276,7 @@ fn help(topic: &[OsString]) -> Result<ExitCode, CommandExit> {
 }
 
 fn unknown_command(name: &str) -> CommandExit {
-    let mut message = format!("there is no command {name}");
+    let mut message = format!("unknown command {name}");
     let groups = COMMANDS.iter().filter_map(|(command, _)| Some(command.name.split_once(' ')?.0)).chain(["help"]);
     let known = COMMANDS.iter().map(|(command, _)| command.name).chain(groups);
     if let Some(near) = nearest(name, known) {
@@ -290,7 +290,7 @@ fn parser(arguments: Vec<OsString>) -> lexopt::Parser {
     lexopt::Parser::from_args(arguments)
 }
 
-/// Prints to standard output; a reader that has gone away is no failure.
+/// Prints to standard output; a closed pipe is not an error.
 fn print(text: &str) -> ExitCode {
     match std::io::stdout().lock().write_all(text.as_bytes()) {
         Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => {
@@ -323,7 +323,7 @@ mod tests {
             let help = command.help();
             assert!(help.starts_with(&format!("Usage: tautwire {}", command.name)), "{help}");
             assert!(help.contains("--help") || help.ends_with('\n'));
-            assert!(help.contains("Exit codes:"), "{} does not say how it ends", command.name);
+            assert!(help.contains("Exit codes:"), "{} has no exit codes", command.name);
         }
     }
 }

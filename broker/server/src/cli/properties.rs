@@ -9,7 +9,7 @@ use tautwire_protocol::{
 
 use crate::nearest::nearest;
 
-/// The packets to which properties can be added, by the names that `-D` takes.
+/// The packets that accept properties, by the names that `-D` takes.
 pub(super) const PACKETS: &[(&str, PropertyContext)] = &[
     ("connect", PropertyContext::Connect),
     ("will", PropertyContext::Will),
@@ -19,7 +19,7 @@ pub(super) const PACKETS: &[(&str, PropertyContext)] = &[
     ("disconnect", PropertyContext::Disconnect),
 ];
 
-/// Properties for one packet. Their texts live as long as the process, as its arguments do.
+/// Properties for one packet. Their strings live as long as the process, like its arguments.
 #[derive(Debug, Clone, Default)]
 pub(super) struct PropertyList {
     list: Vec<Property<'static>>,
@@ -34,20 +34,20 @@ impl PropertyList {
         self.list
     }
 
-    /// Adds a property, if it may stand in the packet and does not stand there yet.
+    /// Adds a property, if the packet allows it and it is not a duplicate.
     pub(super) fn add(&mut self, context: PropertyContext, property: Property<'static>) -> Result<(), String> {
         let id = property.id();
         if !id.is_allowed_in(context) {
-            return Err(format!("{} is not a property of {}", spoken(id), context.name()));
+            return Err(format!("{} is not a property of {}", cli_name(id), context.name()));
         }
         if !id.is_repeatable_in(context) && self.list.iter().any(|known| known.id() == id) {
-            return Err(format!("{} is given twice for {}", spoken(id), context.name()));
+            return Err(format!("{} is given twice for {}", cli_name(id), context.name()));
         }
         self.list.push(property);
         Ok(())
     }
 
-    /// Puts a property in, in place of one with the same identifier.
+    /// Adds a property, replacing one with the same identifier.
     pub(super) fn replace(&mut self, property: Property<'static>) {
         self.list.retain(|known| known.id() != property.id());
         self.list.push(property);
@@ -58,25 +58,25 @@ impl PropertyList {
     }
 }
 
-/// The property of a name such as `content-type`.
+/// The property with a name such as `content-type`.
 pub(super) fn id(name: &str) -> Result<PropertyId, String> {
     let known = || PropertyId::ALL.iter().copied();
-    if let Some(id) = known().find(|id| spoken(*id) == name) {
+    if let Some(id) = known().find(|id| cli_name(*id) == name) {
         return Ok(id);
     }
-    let names: Vec<String> = known().map(spoken).collect();
+    let names: Vec<String> = known().map(cli_name).collect();
     Err(match nearest(name, names.iter().map(String::as_str)) {
-        Some(near) => format!("there is no property {name}; did you mean {near}?"),
-        None => format!("there is no property {name}"),
+        Some(near) => format!("unknown property {name}; did you mean {near}?"),
+        None => format!("unknown property {name}"),
     })
 }
 
-/// How many values follow the name.
+/// The number of values after the name.
 pub(super) fn value_count(id: PropertyId) -> usize {
     if id.data_type() == PropertyType::Utf8StringPair { 2 } else { 1 }
 }
 
-/// A user property from `NAME=VALUE`.
+/// Parses a user property from `NAME=VALUE`.
 pub(super) fn user_property(text: String) -> Result<Property<'static>, String> {
     match String::leak(text).split_once('=') {
         Some((name, value)) => Ok(Property::UserProperty(name, value)),
@@ -84,7 +84,7 @@ pub(super) fn user_property(text: String) -> Result<Property<'static>, String> {
     }
 }
 
-/// A property from its values as text, of which there are [`value_count`].
+/// Parses a property from its values, of which there are [`value_count`].
 pub(super) fn parse(id: PropertyId, values: Vec<String>) -> Result<Property<'static>, String> {
     let mut values = values.into_iter().map(String::leak).map(|text| &*text);
     let text = values.next().unwrap_or_default();
@@ -120,14 +120,14 @@ pub(super) fn parse(id: PropertyId, values: Vec<String>) -> Result<Property<'sta
         | PropertyId::WildcardSubscriptionAvailable
         | PropertyId::SubscriptionIdentifierAvailable
         | PropertyId::SharedSubscriptionAvailable => {
-            return Err(format!("{} is a property that only a broker sends", spoken(id)));
+            return Err(format!("only a broker sends the property {}", cli_name(id)));
         }
     };
     Ok(property)
 }
 
-/// The name as people write it: `content-type`.
-fn spoken(id: PropertyId) -> String {
+/// The name in the form of the command line: `content-type`.
+fn cli_name(id: PropertyId) -> String {
     id.name().replace('_', "-")
 }
 
@@ -144,7 +144,7 @@ pub(super) fn subscription_identifier(text: &str) -> Result<SubscriptionId, Stri
     id.ok_or_else(|| format!("expected a whole number from 1 to {}, found \"{text}\"", SubscriptionId::MAX))
 }
 
-/// Seconds, or `never`, which may also be written `-1`.
+/// Parses seconds, or `never`, which can also be written as `-1`.
 pub(super) fn session_expiry(text: &str) -> Result<u32, String> {
     match text {
         "never" | "-1" | "∞" => Ok(u32::MAX),
@@ -197,7 +197,7 @@ mod tests {
     fn what_is_wrong_with_a_property_is_said() {
         assert_eq!(
             parsed("contnet-type", &[""]),
-            Err("there is no property contnet-type; did you mean content-type?".into())
+            Err("unknown property contnet-type; did you mean content-type?".into())
         );
         assert!(parsed("topic-alias", &["0"]).is_err());
         assert!(parsed("receive-maximum", &["65536"]).is_err());

@@ -25,7 +25,7 @@ use crate::stderr;
 pub(crate) static COMMAND: Command = Command {
     name: "pub",
     usage: &["[OPTION]… TOPIC [MESSAGE]", "[OPTION]… -t TOPIC (-m MESSAGE | -f FILE | -l | -s | -n)"],
-    about: "Publishes a message and waits until the broker has taken it.",
+    about: "Publishes a message and waits for the broker to acknowledge it.",
     groups: &[
         OptionGroup {
             title: "Message",
@@ -39,31 +39,31 @@ pub(crate) static COMMAND: Command = Command {
                     None,
                     "json",
                     "TEXT",
-                    "The payload is this JSON, encoded as the contract of the topic wants it. The contract is asked for first.",
+                    "The payload is this JSON, encoded in the format of the topic's contract, which is fetched first.",
                 ),
                 flag(Some('n'), "null-message", "The payload is empty; with -r it clears the retained message."),
                 value(Some('q'), "qos", "QOS", "0, 1 or 2. Default: 0."),
                 flag(Some('r'), "retain", "Retain the message."),
                 value(None, "repeat", "N", "Publish the message N times."),
+                value(None, "repeat-delay", "SECONDS", "Delay between messages; may have a fraction. Default: 0."),
                 value(
-                    None,
-                    "repeat-delay",
-                    "SECONDS",
-                    "The time between two of them; may have a fraction. Default: 0.",
+                    Some('M'),
+                    "max-inflight",
+                    "N",
+                    "Maximum number of unacknowledged QoS 1 and 2 messages. Default: 100.",
                 ),
-                value(Some('M'), "max-inflight", "N", "QoS 1 and 2 messages under way at once. Default: 100."),
             ],
         },
         OptionGroup {
             title: "Properties (MQTT 5.0)",
             options: &[
-                value(None, "content-type", "TEXT", "What the payload is, such as text/plain."),
+                value(None, "content-type", "TEXT", "Content type of the payload, such as text/plain."),
                 value(None, "payload-format", "FORMAT", "utf8 or bytes."),
-                value(None, "message-expiry", "SECONDS", "How long the message is worth delivering."),
-                value(None, "response-topic", "TOPIC", "Where an answer is expected."),
-                value(None, "correlation-data", "TEXT", "What ties an answer to this message."),
-                value(None, "topic-alias", "N", "Send the topic once, and this number in its place afterwards."),
-                value(None, "user-property", "NAME=VALUE", "A property of the application's own. May be repeated."),
+                value(None, "message-expiry", "SECONDS", "Message expiry interval."),
+                value(None, "response-topic", "TOPIC", "Topic for the response."),
+                value(None, "correlation-data", "TEXT", "Data that correlates the response with this message."),
+                value(None, "topic-alias", "N", "Send the topic once, and then this number instead."),
+                value(None, "user-property", "NAME=VALUE", "A user property. May be repeated."),
                 PROPERTY_OPTION,
             ],
         },
@@ -74,9 +74,9 @@ pub(crate) static COMMAND: Command = Command {
     notes: &[NOTES],
 };
 
-/// QoS 1 and 2 messages under way at once, unless the broker or `-M` says less.
+/// Unacknowledged QoS 1 and 2 messages, unless the broker or `-M` allows fewer.
 const MAX_IN_FLIGHT: u16 = 100;
-/// No larger payload fits in a PUBLISH.
+/// Largest payload that fits into a PUBLISH.
 const PAYLOAD_MAX_BYTES: u64 = 268_435_455;
 
 #[derive(Debug)]
@@ -91,11 +91,11 @@ struct Options {
     max_in_flight: u16,
 }
 
-/// Where the payload comes from.
+/// The source of the payload.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Source {
     Text(String),
-    /// To be encoded by the topic's contract.
+    /// JSON to encode with the contract of the topic.
     Json(String),
     File(std::path::PathBuf),
     Stdin,
@@ -135,7 +135,7 @@ fn parse(arguments: &mut Arguments) -> Result<Options, CommandExit> {
         let context = PropertyContext::Publish;
         match name {
             "topic" if topic.is_some() => {
-                return Err(arguments.failure("only one topic can be given"));
+                return Err(arguments.failure("only one topic is allowed"));
             }
             "topic" => topic = Some(topic_name(arguments)?),
             "message" => {
@@ -169,7 +169,7 @@ fn parse(arguments: &mut Arguments) -> Result<Options, CommandExit> {
                 client.add(context, property, arguments)?;
             }
             _ if client.take(name, arguments)? => {}
-            _ => return Err(arguments.failure("is not understood here")),
+            _ => return Err(arguments.failure("is not supported by this command")),
         }
     }
     let mut positional = positional.into_iter();
@@ -184,11 +184,11 @@ fn parse(arguments: &mut Arguments) -> Result<Options, CommandExit> {
     let topic = topic.ok_or_else(|| arguments.command_failure("a topic is missing"))?;
     let source = source.ok_or_else(|| {
         arguments.command_failure(
-            "a message is missing; give it as the second argument, or with -m, --json, -f, -l, -s or -n",
+            "a message is missing; write it as the second argument, or use -m, --json, -f, -l, -s or -n",
         )
     })?;
     if source == Source::StdinLines && (repeat != 1 || !repeat_delay.is_zero()) {
-        return Err(arguments.command_failure("--repeat is for a single message, not for -l"));
+        return Err(arguments.command_failure("--repeat cannot be used with -l"));
     }
     Ok(Options { client, topic, source, qos: qos_given, retain, repeat, repeat_delay, max_in_flight })
 }
@@ -227,7 +227,7 @@ fn publish(options: &Options, connect: ConnectOptions) -> Result<Exit, CommandEx
         properties,
         connection,
         sent: 0,
-        awaited: VecDeque::new(),
+        pending: VecDeque::new(),
         refused: 0,
         interrupted: false,
     };
@@ -238,8 +238,8 @@ fn publish(options: &Options, connect: ConnectOptions) -> Result<Exit, CommandEx
     match sent {
         Ok(()) => {
             publisher.connection.close()?;
-            let all_taken = publisher.refused == 0;
-            Ok(if all_taken { Exit::Success } else { Exit::Refused })
+            let all_acknowledged = publisher.refused == 0;
+            Ok(if all_acknowledged { Exit::Success } else { Exit::Refused })
         }
         Err(stop) => {
             if stop.is_connection_usable() || publisher.interrupted {
@@ -250,27 +250,30 @@ fn publish(options: &Options, connect: ConnectOptions) -> Result<Exit, CommandEx
     }
 }
 
-/// JSON in the first format of the topic's contract, and which one that is.
+/// Encodes JSON in the first format of the topic's contract; returns the payload and the format.
 fn encoded(connect: &ConnectOptions, topic: &str, text: &str) -> Result<(Vec<u8>, Format), CommandExit> {
     let catalogue = discovery::contracts(connect, Some(topic))?;
     let contract = catalogue.find(topic).ok_or_else(|| {
         let topic = topic.escape_debug();
         CommandExit::failure(
             Exit::Usage,
-            format!("the broker has no contract for {topic}; publish JSON as it is with -m"),
+            format!("the broker has no contract for {topic}; use -m to publish JSON unchanged"),
         )
     })?;
-    let breaks = |violation: Box<tautwire_contracts::Violation>| {
-        CommandExit::failure(Exit::Refused, format!("the message breaks the contract {}: {violation}", contract.name()))
+    let violation_failure = |violation: Box<tautwire_contracts::Violation>| {
+        CommandExit::failure(
+            Exit::Refused,
+            format!("the message violates the contract {}: {violation}", contract.name()),
+        )
     };
     let format = contract.formats().first().copied().unwrap_or(Format::Json);
     let mut payload = Vec::new();
-    contract.transcode(Format::Json, format, text.as_bytes(), &mut payload, usize::MAX).map_err(breaks)?;
-    contract.check(topic, Some(format.content_type()), &payload).map_err(breaks)?;
+    contract.transcode(Format::Json, format, text.as_bytes(), &mut payload, usize::MAX).map_err(violation_failure)?;
+    contract.check(topic, Some(format.content_type()), &payload).map_err(violation_failure)?;
     Ok((payload, format))
 }
 
-/// The payload, or `None` if there are lines to be read.
+/// Reads the payload; `None` if lines are read instead.
 fn read_payload(source: &Source) -> Result<Option<Vec<u8>>, CommandExit> {
     let mut payload = Vec::new();
     let (name, read) = match source {
@@ -286,7 +289,7 @@ fn read_payload(source: &Source) -> Result<Option<Vec<u8>>, CommandExit> {
     };
     read.map_err(|error| CommandExit::failure(Exit::Usage, format!("{name} cannot be read: {error}")))?;
     if payload.len() as u64 > PAYLOAD_MAX_BYTES {
-        return Err(CommandExit::failure(Exit::Usage, format!("{name} is larger than an MQTT message can be")));
+        return Err(CommandExit::failure(Exit::Usage, format!("{name} is too large for an MQTT message")));
     }
     Ok(Some(payload))
 }
@@ -296,19 +299,19 @@ struct Publisher<'a> {
     properties: Vec<Property<'static>>,
     connection: Connection,
     sent: u64,
-    /// Messages that await their acknowledgement, with their numbers, for messages about them.
-    awaited: VecDeque<(u64, Publishing)>,
+    /// Unacknowledged messages with their numbers, which appear in output.
+    pending: VecDeque<(u64, Publishing)>,
     refused: u64,
     interrupted: bool,
 }
 
-/// What a publisher waits for.
+/// An event for the publisher.
 enum PublisherEvent {
-    /// The oldest message under way is done.
+    /// The oldest unacknowledged message is complete.
     Done(u64, Result<Published, Error>),
     Input(Input),
-    /// There was room for another message.
-    Taken,
+    /// The message was sent.
+    Sent,
 }
 
 impl Publisher<'_> {
@@ -316,14 +319,14 @@ impl Publisher<'_> {
         let mut next_at = Instant::now();
         loop {
             let more = self.sent < self.options.repeat;
-            if !more && self.awaited.is_empty() {
+            if !more && self.pending.is_empty() {
                 return Ok(());
             }
             let is_due = more && Instant::now() >= next_at;
             let deadline = (more && !is_due && self.has_room()).then_some(next_at);
             let to_send = (is_due && self.has_room()).then_some(payload);
             match self.wait(deadline, to_send)? {
-                WaitOutcome::Ready(PublisherEvent::Taken) => next_at = Instant::now() + self.options.repeat_delay,
+                WaitOutcome::Ready(PublisherEvent::Sent) => next_at = Instant::now() + self.options.repeat_delay,
                 WaitOutcome::Ready(_) | WaitOutcome::Deadline => {}
                 WaitOutcome::Interrupted => return self.interrupt(more),
             }
@@ -332,20 +335,20 @@ impl Publisher<'_> {
 
     fn send_lines(&mut self) -> Result<(), CommandExit> {
         let unreadable = |error| CommandExit::failure(Exit::Usage, format!("standard input cannot be read: {error}"));
-        let (mut asked, mut ended) = (false, false);
+        let (mut is_requested, mut ended) = (false, false);
         let mut line = None;
         loop {
-            if ended && line.is_none() && self.awaited.is_empty() {
+            if ended && line.is_none() && self.pending.is_empty() {
                 return Ok(());
             }
-            if !asked && !ended && line.is_none() && self.has_room() {
+            if !is_requested && !ended && line.is_none() && self.has_room() {
                 self.connection.request_line().map_err(unreadable)?;
-                asked = true;
+                is_requested = true;
             }
             match self.wait(None, line.as_deref())? {
-                WaitOutcome::Ready(PublisherEvent::Taken) => line = None,
+                WaitOutcome::Ready(PublisherEvent::Sent) => line = None,
                 WaitOutcome::Ready(PublisherEvent::Input(input)) => {
-                    asked = false;
+                    is_requested = false;
                     match input {
                         Input::Line(read) => line = Some(read),
                         Input::Ended => ended = true,
@@ -359,10 +362,10 @@ impl Publisher<'_> {
     }
 
     fn has_room(&self) -> bool {
-        self.awaited.len() < usize::from(self.options.max_in_flight)
+        self.pending.len() < usize::from(self.options.max_in_flight)
     }
 
-    /// Waits for whatever comes next, and takes note of it. `to_send` is published once there is room.
+    /// Waits for the next event and handles it. `to_send` is published once the limits allow it.
     fn wait(
         &mut self,
         deadline: Option<Instant>,
@@ -374,28 +377,28 @@ impl Publisher<'_> {
             self.properties.iter().fold(publication, |publication, property| publication.property(*property))
         });
         let (inputs, client) = (self.connection.inputs(), self.connection.client.clone());
-        let awaited = &mut self.awaited;
-        let mut taken = None;
+        let pending = &mut self.pending;
+        let mut publish_result = None;
         let woken = self.connection.wait(deadline, |cx| {
-            if let Some((number, outcome)) = poll_oldest(awaited, cx) {
+            if let Some((number, outcome)) = poll_oldest(pending, cx) {
                 return Poll::Ready(PublisherEvent::Done(number, outcome));
             }
             if let Some(publication) = &publication
                 && let Poll::Ready(outcome) = client.poll_publish(publication, cx)
             {
-                taken = Some(outcome);
-                return Poll::Ready(PublisherEvent::Taken);
+                publish_result = Some(outcome);
+                return Poll::Ready(PublisherEvent::Sent);
             }
             inputs.poll_input(cx).map(PublisherEvent::Input)
         })?;
         match woken {
             WaitOutcome::Ready(PublisherEvent::Done(number, outcome)) => {
-                self.note(number, &outcome);
+                self.report(number, &outcome);
                 Ok(WaitOutcome::Ready(PublisherEvent::Done(number, outcome)))
             }
-            WaitOutcome::Ready(PublisherEvent::Taken) => {
-                let Some(taken) = taken else { return Ok(WaitOutcome::Deadline) };
-                let publishing = taken?;
+            WaitOutcome::Ready(PublisherEvent::Sent) => {
+                let Some(publish_result) = publish_result else { return Ok(WaitOutcome::Deadline) };
+                let publishing = publish_result?;
                 self.sent += 1;
                 if self.options.client.debug {
                     stderr::write_line(format_args!(
@@ -404,14 +407,14 @@ impl Publisher<'_> {
                         to_send.unwrap_or_default().len()
                     ));
                 }
-                self.awaited.push_back((self.sent, publishing));
-                Ok(WaitOutcome::Ready(PublisherEvent::Taken))
+                self.pending.push_back((self.sent, publishing));
+                Ok(WaitOutcome::Ready(PublisherEvent::Sent))
             }
             other => Ok(other),
         }
     }
 
-    fn note(&mut self, number: u64, outcome: &Result<Published, Error>) {
+    fn report(&mut self, number: u64, outcome: &Result<Published, Error>) {
         match outcome {
             Ok(published) if self.options.client.debug && self.options.qos != QoS::AtMostOnce => {
                 stderr::write_line(format_args!("message {number} is acknowledged: {}", published.reason));
@@ -429,29 +432,29 @@ impl Publisher<'_> {
         }
     }
 
-    /// Ends early; that is a failure if something is left undone.
+    /// Ends early; an error if messages are pending.
     fn interrupt(&mut self, more: bool) -> Result<(), CommandExit> {
         self.interrupted = true;
-        match self.awaited.len() {
+        match self.pending.len() {
             0 if !more => Ok(()),
             unacknowledged => Err(CommandExit::failure(
                 Exit::Connection,
-                format!("interrupted after {} messages; {unacknowledged} of them are not acknowledged", self.sent),
+                format!("interrupted after {} messages, {unacknowledged} of them unacknowledged", self.sent),
             )),
         }
     }
 }
 
-/// The oldest message under way, if it is done.
+/// The oldest unacknowledged message, if it is complete.
 fn poll_oldest(
-    awaited: &mut VecDeque<(u64, Publishing)>,
+    pending: &mut VecDeque<(u64, Publishing)>,
     cx: &mut Context<'_>,
 ) -> Option<(u64, Result<Published, Error>)> {
-    let (number, publishing) = awaited.front_mut()?;
+    let (number, publishing) = pending.front_mut()?;
     let number = *number;
     match Pin::new(publishing).poll(cx) {
         Poll::Ready(outcome) => {
-            awaited.pop_front();
+            pending.pop_front();
             Some((number, outcome))
         }
         Poll::Pending => None,
@@ -505,7 +508,7 @@ mod tests {
         assert!(refused(&["a", "m", "-n"]).contains("more than once"));
         assert!(refused(&["a/#", "m"]).contains("+ or #"));
         assert!(refused(&["a", "m", "-q", "3"]).contains("-q: expected one of 0, 1, 2, found \"3\""));
-        assert!(refused(&["a", "-l", "--repeat", "2"]).contains("--repeat is for a single message"));
+        assert!(refused(&["a", "-l", "--repeat", "2"]).contains("--repeat cannot be used with -l"));
         assert!(refused(&["a", "m", "-c"]).contains("-c needs a client identifier"));
         assert!(refused(&["a", "m", "--will-qos", "1"]).contains("a will needs --will-topic"));
         assert!(refused(&["a", "m", "-V", "3.1.1", "--content-type", "x"]).contains("need MQTT 5.0"));
@@ -598,7 +601,7 @@ mod tests {
         for option in COMMAND.groups.iter().flat_map(|group| group.options) {
             let name = format!("--{}", option.name);
             let result = parsed(&[&name, "publish", "topic-alias", "1"]);
-            assert!(!result.as_ref().is_err_and(|text| text.contains("not understood")), "{name}");
+            assert!(!result.as_ref().is_err_and(|text| text.contains("not supported by this command")), "{name}");
         }
     }
 }

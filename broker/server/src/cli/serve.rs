@@ -1,4 +1,4 @@
-//! `tautwire serve`: from arguments to a running broker.
+//! `tautwire serve`: parses the arguments and runs the broker.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -16,70 +16,66 @@ pub(crate) static COMMAND: Command = Command {
     usage: &[
         "[--config FILE] [--listen ADDRESS]… [--cluster SERVERS] [--threads N] [--memory] [--set KEY=VALUE]… [--recover]",
     ],
-    about: "Runs the broker until it is interrupted (Ctrl-C or SIGTERM). Without options it serves 127.0.0.1:1883,\n\
-            and MQTT over WebSocket on ws://127.0.0.1:8083/mqtt.\n\
-            The line `listening on mqtt://ADDRESS:PORT` on standard output means ready; the log goes to standard error.",
+    about: "Runs the broker until it is interrupted (Ctrl-C or SIGTERM). Without options it listens on 127.0.0.1:1883,\n\
+            and for MQTT over WebSocket on ws://127.0.0.1:8083/mqtt.\n\
+            It is ready when it prints `listening on mqtt://ADDRESS:PORT` to standard output; the log goes to standard error.",
     groups: &[
         OptionGroup { title: "Options", options: CONFIG_OPTIONS },
         OptionGroup { title: "After damage", options: &[RECOVER] },
     ],
     notes: &["`tautwire config show` lists every key with its meaning and default.\n\n\
-            Exit codes: 0 ended by a signal; 1 arguments, configuration, an address or a data directory that\n\
+            Exit codes: 0 stopped by a signal; 1 invalid arguments or configuration, or an address or a data directory that\n\
             cannot be used."],
 };
 
-/// The options that make up a configuration; `config check` and `config show` take the same.
+/// The options of a configuration, shared with `config check` and `config show`.
 pub(super) const CONFIG_OPTIONS: &[OptionSpec] = &[
     value(None, "config", "FILE", "Read the configuration from this TOML file."),
     value(
         None,
         "listen",
         "ADDRESS",
-        "Serve MQTT here, and only here, instead of at the addresses of the configuration: ADDRESS:PORT, \
-         ws://ADDRESS:PORT/PATH for WebSocket, mqtts:// or wss:// for the same by TLS, unix:/PATH for a Unix socket. \
+        "Listen only here, instead of on the addresses of the configuration: ADDRESS:PORT, \
+         ws://ADDRESS:PORT/PATH for WebSocket, mqtts:// or wss:// for the same over TLS, unix:/PATH for a Unix socket. \
          Port 0 lets the kernel choose. May be repeated.",
     ),
-    flag(
-        None,
-        "memory",
-        "Keep nothing on disk: the same as --set data.path=\"\". What an earlier run has kept stays where it is.",
-    ),
+    flag(None, "memory", "Store nothing on disk: the same as --set data.path=\"\". Existing data stays unchanged."),
     value(
         None,
         "cluster",
         "SERVERS",
-        "Be one of several brokers, on these NATS servers with JetStream: nats://a:4222,b,c. The same as \
-         --set cluster.servers=SERVERS; docs/operating/cluster.md says what else there is to say.",
+        "Join a cluster on these NATS servers with JetStream: nats://a:4222,b,c. The same as \
+         --set cluster.servers=SERVERS; see docs/operating/cluster.md for the other settings.",
     ),
-    value(None, "threads", "N", "Reactor threads; 0 means one less than there are cores, at least one."),
+    value(None, "threads", "N", "Reactor threads; 0 means the number of cores minus one, and at least one."),
     value(
         None,
         "set",
         "KEY=VALUE",
-        "Set a configuration key over the file, for example mqtt.max_qos=1. May be repeated.",
+        "Override a configuration key of the file, for example mqtt.max_qos=1. May be repeated.",
     ),
 ];
 
 const RECOVER: OptionSpec = flag(
     None,
     "recover",
-    "Start although a part of the data directory is lost: say what, serve what is left, and forget the rest. \
-     `tautwire data check` says what is lost without changing anything, and a backup may have it.",
+    "Start although a part of the data directory is lost: report the loss, serve the rest, and discard damaged data. \
+     `tautwire data check` reports the loss without changing anything, and a backup may contain it.",
 );
 
 pub(super) fn run(parser: lexopt::Parser) -> Result<ExitCode, CommandExit> {
     let mut on_damage = OnDamage::Refuse;
     let source = source_of(Arguments::new(&COMMAND, parser), |option| {
-        let is_ours = option == RECOVER.name;
-        if is_ours {
+        let is_recover = option == RECOVER.name;
+        if is_recover {
             on_damage = OnDamage::Skip;
         }
-        is_ours
+        is_recover
     })?;
     let source = source.map_err(configuration_failure)?;
     let config = source.load().map_err(configuration_failure)?;
     if on_damage == OnDamage::Skip && config.data.path.is_none() {
-        return Err(CommandExit::failure(Exit::Usage, "--recover needs data.path: nothing is kept without it"));
+        return Err(CommandExit::failure(Exit::Usage, "--recover needs data.path: without it nothing is stored"));
     }
     let prepared = prepare(&config)?;
     crate::log::init(&config.log);
@@ -96,12 +92,12 @@ pub(super) fn run(parser: lexopt::Parser) -> Result<ExitCode, CommandExit> {
     Ok(code)
 }
 
-/// The configuration that the arguments describe, or all that is wrong with it.
+/// The configuration of the arguments, or all its errors.
 pub(super) fn load(arguments: Arguments) -> Result<Result<Config, Vec<ConfigError>>, CommandExit> {
     Ok(source_of(arguments, |_| false)?.and_then(|source| source.load()))
 }
 
-/// Where the arguments say that the configuration comes from. Of further options that the command has, `take` knows the names.
+/// The sources of the configuration. `take` handles further options of the command.
 pub(super) fn source_of(
     mut arguments: Arguments,
     mut take: impl FnMut(&str) -> bool,
@@ -113,7 +109,7 @@ pub(super) fn source_of(
         match argument {
             Argument::Option("config") => {
                 if file.replace(arguments.os_string()?.into()).is_some() {
-                    return Err(arguments.failure("only one configuration file can be named"));
+                    return Err(arguments.failure("only one configuration file is allowed"));
                 }
             }
             Argument::Option("listen") => listen.push(arguments.string()?),
@@ -134,7 +130,7 @@ pub(super) fn source_of(
                 }
             }
             Argument::Option(name) if take(name) => {}
-            Argument::Option(_) => return Err(arguments.failure("is not understood here")),
+            Argument::Option(_) => return Err(arguments.failure("is not supported by this command")),
             Argument::Positional(text) => {
                 return Err(arguments.command_failure(&format!("unexpected argument \"{text}\"")));
             }
@@ -146,7 +142,7 @@ pub(super) fn source_of(
     Ok(Ok(Source { file, overrides }))
 }
 
-/// The files that the configuration names, or all that is wrong with them.
+/// The files that the configuration names, or all their errors.
 pub(super) fn prepare(config: &Config) -> Result<LoadedConfig, CommandExit> {
     crate::serve::prepare(config).map_err(|errors| failure(&errors))
 }
@@ -155,7 +151,7 @@ pub(super) fn configuration_failure(errors: Vec<ConfigError>) -> CommandExit {
     failure(&errors.iter().map(ToString::to_string).collect::<Vec<_>>())
 }
 
-/// One line for each thing wrong.
+/// One line for each error.
 pub(super) fn failure(errors: &[String]) -> CommandExit {
     CommandExit::failure(Exit::Usage, errors.join("\ntautwire: "))
 }
@@ -205,7 +201,10 @@ mod tests {
         for option in CONFIG_OPTIONS {
             let name = format!("--{}", option.name);
             let result = config(&[&name, "1"]);
-            assert!(!result.as_ref().is_err_and(|text| text.contains("not understood")), "{name}: {result:?}");
+            assert!(
+                !result.as_ref().is_err_and(|text| text.contains("not supported by this command")),
+                "{name}: {result:?}"
+            );
         }
     }
 }

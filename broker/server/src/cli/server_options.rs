@@ -1,4 +1,4 @@
-//! The options that say where the broker is, and whom to trust there.
+//! The options for the address of the broker and for TLS.
 
 use std::path::PathBuf;
 
@@ -8,34 +8,34 @@ use super::CommandExit;
 use super::arguments::{Arguments, OptionSpec, flag, value};
 
 pub(super) const TLS_OPTIONS: &[OptionSpec] = &[
-    flag(None, "tls", "Connect by TLS, and trust the authorities that this system trusts."),
+    flag(None, "tls", "Use TLS, and trust the certificate authorities of the system."),
     value(
         None,
         "ca",
         "FILE",
-        "The same, and trust the authorities in this PEM file instead, such as tls/ca.pem of `tautwire cert`.",
+        "Use TLS, and trust the certificate authorities in this PEM file instead, such as tls/ca.pem of `tautwire cert`.",
     ),
-    value(None, "cert", "FILE", "Show this certificate to the broker (PEM). Needs --key."),
+    value(None, "cert", "FILE", "Client certificate (PEM). Needs --key."),
     value(None, "key", "FILE", "The private key of the certificate (PEM, not encrypted)."),
-    value(None, "revoked", "FILE", "Refuse a broker whose certificate is on this list of revoked ones (PEM)."),
+    value(None, "revoked", "FILE", "Certificate revocation list (PEM): refuse a broker whose certificate is on it."),
     value(
         None,
         "server-name",
         "NAME",
-        "The name that the broker is asked for (SNI) and that its certificate must have, where that is not the host.",
+        "Server name for SNI and for verification of the certificate. Default: the host.",
     ),
-    value(None, "alpn", "PROTOCOL", "Ask for this protocol, for example mqtt. May be repeated."),
+    value(None, "alpn", "PROTOCOL", "Offer this ALPN protocol, for example mqtt. May be repeated."),
     flag(
         None,
         "dangerously-accept-any-certificate",
-        "Believe anybody to be the broker. Whoever is on the way can read and change everything, the password too.",
+        "Skip verification of the certificate. Anyone on the path can read and change everything, including the password.",
     ),
 ];
 
 const PORT: u16 = 1883;
 const TLS_PORT: u16 = 8883;
 
-/// These options as given.
+/// The values of the options.
 #[derive(Debug, Default)]
 pub(super) struct ServerOptions {
     url: Option<Server>,
@@ -48,11 +48,11 @@ pub(super) struct ServerOptions {
     revoked: Option<PathBuf>,
     server_name: Option<String>,
     alpn: Vec<String>,
-    takes_any: bool,
+    accepts_any_certificate: bool,
 }
 
 impl ServerOptions {
-    /// Takes the option if it is one of these.
+    /// Reads the option if it is one of these.
     pub(super) fn take(&mut self, name: &str, arguments: &mut Arguments) -> Result<bool, CommandExit> {
         match name {
             "url" => {
@@ -68,20 +68,20 @@ impl ServerOptions {
             "revoked" => self.revoked = Some(arguments.os_string()?.into()),
             "server-name" => self.server_name = Some(arguments.string()?),
             "alpn" => self.alpn.push(arguments.string()?),
-            "dangerously-accept-any-certificate" => self.takes_any = true,
+            "dangerously-accept-any-certificate" => self.accepts_any_certificate = true,
             _ => return Ok(false),
         }
         Ok(true)
     }
 
-    /// Where the broker is, and how to know it.
+    /// The address of the broker and the TLS settings.
     ///
     /// # Errors
-    /// Options that do not go together, or files that cannot be used.
+    /// Conflicting options, or files that cannot be used.
     pub(super) fn resolve(&self, arguments: &Arguments) -> Result<(Server, Tls), CommandExit> {
         let fail = |message: &str| Err(arguments.command_failure(message));
         if self.url.is_some() && (self.host.is_some() || self.port.is_some()) {
-            return fail("--url says host and port already; keep one of them");
+            return fail("--url includes host and port; use one of them");
         }
         if self.certificate.is_some() != self.key.is_some() {
             return fail("--cert and --key go together: a certificate and its private key");
@@ -89,22 +89,22 @@ impl ServerOptions {
         let local = self.host.as_ref().filter(|host| host.starts_with("unix:")).map(|host| Server::parse(host));
         let local = local.transpose().map_err(|error| arguments.command_failure(&error.to_string()))?;
         if local.is_some() && self.port.is_some() {
-            return fail("a Unix socket has no port; leave out --port");
+            return fail("a Unix socket has no port; remove --port");
         }
         let named = self.url.as_ref().or(local.as_ref());
-        if self.asks_for_tls() && named.is_some_and(|server| server.scheme == Scheme::Unix) {
-            return fail("a Unix socket has no TLS: nobody is on the way; leave out the options of TLS");
+        if self.uses_tls() && named.is_some_and(|server| server.scheme == Scheme::Unix) {
+            return fail("a Unix socket has no TLS; remove the TLS options");
         }
-        if self.takes_any && (self.ca.is_some() || self.revoked.is_some()) {
-            return fail("--dangerously-accept-any-certificate looks at no certificate; leave out --ca and --revoked");
+        if self.accepts_any_certificate && (self.ca.is_some() || self.revoked.is_some()) {
+            return fail("--dangerously-accept-any-certificate ignores certificates; remove --ca and --revoked");
         }
         let server = match named {
-            Some(server) if self.asks_for_tls() && !server.scheme.is_tls() => {
-                return fail("the options of TLS need mqtts:// or wss:// in --url");
+            Some(server) if self.uses_tls() && !server.scheme.is_tls() => {
+                return fail("the TLS options need mqtts:// or wss:// in --url");
             }
             Some(server) => server.clone(),
             None => {
-                let (scheme, port) = if self.asks_for_tls() { (Scheme::Mqtts, TLS_PORT) } else { (Scheme::Mqtt, PORT) };
+                let (scheme, port) = if self.uses_tls() { (Scheme::Mqtts, TLS_PORT) } else { (Scheme::Mqtt, PORT) };
                 let host = self.host.clone().unwrap_or_else(|| "localhost".to_owned());
                 Server { scheme, host, port: self.port.unwrap_or(port), path: String::new() }
             }
@@ -113,9 +113,9 @@ impl ServerOptions {
         Ok((server, tls))
     }
 
-    fn asks_for_tls(&self) -> bool {
+    fn uses_tls(&self) -> bool {
         self.is_tls
-            || self.takes_any
+            || self.accepts_any_certificate
             || [&self.ca, &self.certificate, &self.revoked].iter().any(|file| file.is_some())
             || self.server_name.is_some()
             || !self.alpn.is_empty()
@@ -135,7 +135,7 @@ impl ServerOptions {
         if let Some(name) = &self.server_name {
             tls = tls.server_name(name);
         }
-        Ok(if self.takes_any { tls.dangerously_accept_any_certificate() } else { tls })
+        Ok(if self.accepts_any_certificate { tls.dangerously_accept_any_certificate() } else { tls })
     }
 }
 
@@ -192,10 +192,10 @@ mod tests {
     fn what_does_not_go_together_is_refused() {
         for (given, expected) in [
             (&["--url", "mqtt://a", "--tls"][..], "need mqtts:// or wss://"),
-            (&["--url", "mqtt://a", "--host", "b"], "keep one of them"),
+            (&["--url", "mqtt://a", "--host", "b"], "use one of them"),
             (&["--cert", "a"], "--cert and --key go together"),
             (&["--key", "a"], "--cert and --key go together"),
-            (&["--ca", "a", "--dangerously-accept-any-certificate"], "leave out --ca"),
+            (&["--ca", "a", "--dangerously-accept-any-certificate"], "remove --ca"),
             (&["--ca", "no-such-file"], "no-such-file"),
             (&["--host", "unix:/s", "--port", "1"], "has no port"),
             (&["--host", "unix:/s", "--tls"], "has no TLS"),

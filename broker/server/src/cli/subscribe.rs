@@ -1,4 +1,4 @@
-//! `tautwire sub`: subscribes and prints what comes.
+//! `tautwire sub`: subscribes and prints messages.
 
 use std::io::{self, Write};
 use std::pin::Pin;
@@ -26,14 +26,14 @@ use crate::time::UtcTime;
 pub(crate) static COMMAND: Command = Command {
     name: "sub",
     usage: &["[OPTION]… FILTER…"],
-    about: "Subscribes to topic filters and prints each message, its payload on a line of its own.",
+    about: "Subscribes to topic filters and prints the payload of each message on its own line.",
     groups: &[
         OptionGroup {
             title: "Subscription",
             options: &[
                 value(Some('t'), "topic", "FILTER", "A topic filter, like the arguments. May be repeated."),
-                value(Some('q'), "qos", "QOS", "Highest QoS wanted: 0, 1 or 2. Default: 0."),
-                flag(None, "no-local", "Leave out what this client publishes itself."),
+                value(Some('q'), "qos", "QOS", "Maximum QoS: 0, 1 or 2. Default: 0."),
+                flag(None, "no-local", "Exclude messages that this client publishes."),
                 flag(None, "retain-as-published", "Keep the retain flag as the publisher set it."),
                 value(
                     None,
@@ -45,43 +45,38 @@ pub(crate) static COMMAND: Command = Command {
                     None,
                     "subscription-identifier",
                     "N",
-                    "A number that comes with each message of this subscription.",
+                    "A number that is sent with each message of this subscription.",
                 ),
                 value(
                     Some('U'),
                     "unsubscribe",
                     "FILTER",
-                    "Unsubscribe from this filter of a kept session. May be repeated.",
+                    "Unsubscribe from this filter of an existing session. May be repeated.",
                 ),
-                value(
-                    None,
-                    "user-property",
-                    "NAME=VALUE",
-                    "A property of the application's own, for SUBSCRIBE. May be repeated.",
-                ),
+                value(None, "user-property", "NAME=VALUE", "A user property for SUBSCRIBE. May be repeated."),
                 PROPERTY_OPTION,
             ],
         },
         OptionGroup {
-            title: "What is printed, and until when",
+            title: "Output",
             options: &[
                 value(Some('C'), "count", "N", "End after N messages."),
                 value(Some('W'), "timeout", "SECONDS", "End after this time, with exit code 27."),
-                flag(Some('E'), "exit-when-subscribed", "End as soon as the broker has answered the subscription."),
-                flag(Some('R'), "no-stale", "Leave out retained messages that were there before."),
+                flag(Some('E'), "exit-when-subscribed", "End as soon as the broker has acknowledged the subscription."),
+                flag(Some('R'), "no-stale", "Exclude messages that were retained before."),
                 flag(
                     None,
                     "retained-only",
-                    "Only retained messages that were there before; end at the first other one.",
+                    "Print only messages that were retained before; end at the first other one.",
                 ),
-                value(Some('T'), "filter-out", "FILTER", "Leave out topics that match this filter. May be repeated."),
+                value(Some('T'), "filter-out", "FILTER", "Exclude topics that match this filter. May be repeated."),
                 flag(Some('v'), "verbose", "Print the topic before the payload."),
                 value(Some('F'), "format", "FORMAT", "Print in this format; see below."),
                 flag(None, "json", "Print each message as a line of JSON, like -F %j."),
                 flag(
                     None,
                     "decode",
-                    "Print payloads as JSON, whatever their format, by the contracts of the broker. They are asked for first, \
+                    "Print payloads as JSON, whatever their format, using the contracts of the broker. They are fetched first, \
                      and again when they change.",
                 ),
                 flag(Some('N'), "no-newline", "Print no line end after a message."),
@@ -185,14 +180,14 @@ fn parse(arguments: &mut Arguments) -> Result<Options, CommandExit> {
             "decode" => options.decode = true,
             "no-newline" => options.newline = false,
             _ if options.client.take(name, arguments)? => {}
-            _ => return Err(arguments.failure("is not understood here")),
+            _ => return Err(arguments.failure("is not supported by this command")),
         }
     }
     check(&options, arguments)?;
     Ok(options)
 }
 
-/// The shortest time that a connection can be waited for.
+/// Minimum timeout for a connection.
 const TIMEOUT_MIN: Duration = Duration::from_millis(1);
 
 const RETAIN_HANDLING: &[(&str, RetainHandling)] = &[
@@ -215,7 +210,7 @@ fn check(options: &Options, arguments: &Arguments) -> Result<(), CommandExit> {
         return fail("a topic filter is missing, for example 'demo/#'");
     }
     if options.no_stale && options.retained_only {
-        return fail("-R and --retained-only leave nothing to print; keep one of them");
+        return fail("-R and --retained-only exclude each other; use one of them");
     }
     let subscription = &options.subscription;
     let plain = !subscription.no_local
@@ -257,7 +252,7 @@ fn subscribe(options: &mut Options, connect: ConnectOptions, started: Instant) -
         printed: 0,
         printed_tokens: Vec::new(),
     };
-    // The stream is there until the connection is closed: dropped before, it would end the subscription.
+    // Keep the stream until the connection is closed: dropping it would end the subscription.
     let mut stream = None;
     let end = printer
         .subscribe(&mut connection, &mut stream, &subscribe_properties, &unsubscribe_properties, deadline)
@@ -266,14 +261,14 @@ fn subscribe(options: &mut Options, connect: ConnectOptions, started: Instant) -
             (None, None) => Ok(StopReason::Done(Exit::Success)),
             (Some(end), _) => Ok(end),
         });
-    // What was printed before a failure is worth seeing.
+    // Also print buffered output after a failure.
     let read = printer.flush(&connection);
     match (end, read) {
         (Ok(StopReason::Done(exit)), Ok(true)) => {
             connection.close()?;
             Ok(exit)
         }
-        // The reader of our output is gone: nobody is left to tell about trouble.
+        // The reader of the output is gone, so nobody sees errors.
         (Ok(_), Ok(_)) => {
             let _ = connection.close();
             Ok(Exit::Success)
@@ -292,31 +287,31 @@ enum StopReason {
     OutputClosed,
 }
 
-/// What a printer waits for.
+/// An event for the printer.
 enum SubscriberEvent {
     Message(tautwire_client::Message),
     /// The contracts have changed.
     Update,
-    /// Nothing more is there for now.
+    /// No more messages for now.
     Pause,
 }
 
-/// Prints messages to standard output, gathered while more are there.
+/// Prints messages to standard output, buffered while more of them are available.
 struct Printer<'a> {
     options: &'a Options,
     decoder: Option<Decoder>,
     out: io::StdoutLock<'static>,
     buffer: Vec<u8>,
     printed: u64,
-    /// Of messages in the buffer, to be acknowledged once they are out.
+    /// Tokens of buffered messages, acknowledged after they are written.
     printed_tokens: Vec<AckToken>,
 }
 
-/// Output gathered before it is written even though more messages are there.
+/// Size at which buffered output is written even if more messages are available.
 const OUTPUT_BATCH_BYTES: usize = 64 * 1024;
 
 impl Printer<'_> {
-    /// Subscribes and unsubscribes as asked for; gives the end if that was all.
+    /// Subscribes and unsubscribes; returns the exit if nothing else is to do.
     fn subscribe(
         &self,
         connection: &mut Connection,
@@ -334,7 +329,7 @@ impl Printer<'_> {
             }
         }
         if let Some(stream) = stream {
-            self.tell_granted(stream);
+            self.print_granted(stream);
             if self.options.exit_when_subscribed && self.options.unsubscribe.is_empty() {
                 return Ok(Some(StopReason::Done(Exit::Success)));
             }
@@ -366,12 +361,12 @@ impl Printer<'_> {
                     return Poll::Ready(SubscriberEvent::Update);
                 }
                 match stream.poll_next(cx) {
-                    // Before it sleeps, what is gathered goes out.
+                    // Write buffered output before waiting.
                     Poll::Pending if !self.buffer.is_empty() || !self.printed_tokens.is_empty() => {
                         is_waiting = true;
                         Poll::Ready(SubscriberEvent::Pause)
                     }
-                    // The end of the stream is that of the connection, which says why.
+                    // The stream ends with the connection, which reports the reason.
                     Poll::Pending | Poll::Ready(None) => Poll::Pending,
                     Poll::Ready(Some(message)) => Poll::Ready(SubscriberEvent::Message(message)),
                 }
@@ -400,7 +395,7 @@ impl Printer<'_> {
         }
     }
 
-    /// Prints the message, if it is wanted; gives the exit if it is the last one.
+    /// Prints the message, unless it is filtered out; returns the exit after the last one.
     fn take(&mut self, message: &Message<'_>) -> Option<Exit> {
         let options = self.options;
         if options.retained_only && !message.retain {
@@ -419,7 +414,7 @@ impl Printer<'_> {
                 let topic = message.topic;
                 let why = why.escape_debug();
                 stderr::write_line(format_args!(
-                    "tautwire: the broker could not convert a message on {topic:?}: {why}"
+                    "tautwire: the broker could not transcode a message on {topic:?}: {why}"
                 ));
             }
             return None;
@@ -444,7 +439,7 @@ impl Printer<'_> {
         (options.count == Some(self.printed)).then_some(Exit::Success)
     }
 
-    /// Writes what is gathered, then acknowledges it. Whether somebody still reads.
+    /// Writes buffered output, then acknowledges its messages. Returns whether the output is still open.
     fn flush(&mut self, connection: &Connection) -> Result<bool, CommandExit> {
         let written = self.out.write_all(&self.buffer).and_then(|()| self.out.flush());
         self.buffer.clear();
@@ -460,7 +455,7 @@ impl Printer<'_> {
         }
     }
 
-    fn tell_granted(&self, stream: &Subscription) {
+    fn print_granted(&self, stream: &Subscription) {
         if self.options.client.debug {
             for (filter, qos) in stream.granted() {
                 stderr::write_line(format_args!("subscribed {filter} (QoS {})", qos.as_u8()));
@@ -471,8 +466,8 @@ impl Printer<'_> {
     fn check_unsubscribed(&self, reasons: &[ReasonCode]) -> Result<(), Error> {
         for (filter, reason) in self.options.unsubscribe.iter().zip(reasons) {
             if reason.as_u8() >= 0x80 {
-                let what = Refused::Unsubscription(filter.as_str().into());
-                return Err(Error::Refused { what, reason: *reason, text: None, server_reference: None });
+                let subject = Refused::Unsubscription(filter.as_str().into());
+                return Err(Error::Refused { what: subject, reason: *reason, text: None, server_reference: None });
             }
             if self.options.client.debug {
                 stderr::write_line(format_args!("unsubscribed {}: {reason}", filter.as_str()));
@@ -482,21 +477,21 @@ impl Printer<'_> {
     }
 }
 
-/// The subscription that the options describe.
+/// The subscription request for the options.
 fn request(options: &Options, properties: &[Property<'static>]) -> Result<Option<Subscribe>, Error> {
     let mut filters = options.filters.iter().map(|filter| filter.as_str());
     let Some(first) = filters.next() else { return Ok(None) };
-    // All that the session brings is printed, also by subscriptions of earlier times.
+    // Print all messages of the session, including those of earlier subscriptions.
     let mut request = Subscribe::to(first).manual_acknowledgement().and_the_rest();
     for filter in filters {
         request = request.and(filter);
     }
-    let wanted = options.subscription;
-    request = request.qos(wanted.qos).retain_handling(wanted.retain_handling);
-    if wanted.no_local {
+    let subscription = options.subscription;
+    request = request.qos(subscription.qos).retain_handling(subscription.retain_handling);
+    if subscription.no_local {
         request = request.no_local();
     }
-    if wanted.retain_as_published {
+    if subscription.retain_as_published {
         request = request.retain_as_published();
     }
     for property in properties {
@@ -566,7 +561,7 @@ mod tests {
         let refused = |given: &[&str]| parsed(given).map(|_| ()).expect_err("refused");
         assert!(refused(&[]).contains("a topic filter is missing"));
         assert!(refused(&["a/#/b"]).contains("#"));
-        assert!(refused(&["a", "-R", "--retained-only"]).contains("leave nothing"));
+        assert!(refused(&["a", "-R", "--retained-only"]).contains("exclude each other"));
         assert!(refused(&["a", "-V", "3.1.1", "--no-local"]).contains("need MQTT 5.0"));
         assert!(refused(&["a", "-V", "3.1.1", "--subscription-identifier", "1"]).contains("need MQTT 5.0"));
         assert!(refused(&["$share/g/a", "--no-local"]).contains("shared"));
@@ -580,7 +575,7 @@ mod tests {
         for option in COMMAND.groups.iter().flat_map(|group| group.options) {
             let name = format!("--{}", option.name);
             let result = parsed(&[&name, "subscribe", "user-property", "1"]);
-            assert!(!result.as_ref().is_err_and(|text| text.contains("not understood")), "{name}");
+            assert!(!result.as_ref().is_err_and(|text| text.contains("not supported by this command")), "{name}");
         }
     }
 }

@@ -1,4 +1,4 @@
-//! `tautwire token`: tokens of the admin API, in a file.
+//! `tautwire token`: manages a file with tokens of the admin API.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -12,21 +12,17 @@ use crate::files;
 use crate::time::UtcTime;
 use crate::time::since_epoch;
 
-const FILE: OptionSpec = value(
-    Some('f'),
-    "file",
-    "FILE",
-    "The file, as admin.tokens_file names it. Default: tokens.toml, in this directory.",
-);
-const NOTES: &str = "Exit codes: 0 done; 1 wrong arguments, file or token.";
-/// Tokens begin like this, so that programs that look for secrets where they do not belong know them.
+const FILE: OptionSpec =
+    value(Some('f'), "file", "FILE", "The file of admin.tokens_file. Default: tokens.toml in the working directory.");
+const NOTES: &str = "Exit codes: 0 done; 1 invalid arguments, file or token.";
+/// Prefix of tokens, by which secret scanners can find leaked ones.
 const PREFIX: &str = "tautwire_";
 const DAY_S: u64 = 86_400;
 
 pub(crate) static ADD: Command = Command {
     name: "token add",
     usage: &["[--file FILE] --role ROLE [--payloads] [--expires MOMENT | --days DAYS] NAME"],
-    about: "Adds a token to a file, and prints it. It is printed once: the file has its digest alone. A file that is not there is made.",
+    about: "Adds a token to a file and prints it. It is printed only once: the file contains only its digest. A missing file is created.",
     groups: &[OptionGroup {
         title: "Options",
         options: &[
@@ -35,26 +31,21 @@ pub(crate) static ADD: Command = Command {
                 None,
                 "role",
                 "ROLE",
-                "read: look at everything but payloads; operate: also disconnect, ban, publish, delete what is retained, reload; \
-                 administer: everything else, too.",
+                "read: view everything except payloads; operate: also disconnect, ban, publish, delete retained messages, reload; \
+                 administer: everything.",
             ),
             flag(None, "payloads", "The token may see payloads."),
-            value(
-                None,
-                "expires",
-                "MOMENT",
-                "It opens nothing from then on, for example 2027-01-31T00:00:00Z. Default: never.",
-            ),
-            value(None, "days", "DAYS", "It opens nothing after so many days."),
+            value(None, "expires", "MOMENT", "Expiry time, for example 2027-01-31T00:00:00Z. Default: never."),
+            value(None, "days", "DAYS", "Expires after this many days."),
         ],
     }],
-    notes: &["A running broker takes it on with its next reload.", NOTES],
+    notes: &["A running broker accepts it after its next reload.", NOTES],
 };
 
 pub(crate) static LIST: Command = Command {
     name: "token list",
     usage: &["[--file FILE]"],
-    about: "Lists the tokens of a file. Says everything that is wrong with the file.",
+    about: "Lists the tokens of a file, and reports all errors in the file.",
     groups: &[OptionGroup { title: "Options", options: &[FILE] }],
     notes: &[NOTES],
 };
@@ -64,7 +55,7 @@ pub(crate) static REMOVE: Command = Command {
     usage: &["[--file FILE] NAME"],
     about: "Removes a token from a file.",
     groups: &[OptionGroup { title: "Options", options: &[FILE] }],
-    notes: &["A running broker refuses it from its next reload on, and ends the sessions that it has opened.", NOTES],
+    notes: &["A running broker refuses it after its next reload, and ends its login sessions.", NOTES],
 };
 
 pub(super) fn run(arguments: Vec<OsString>) -> Result<ExitCode, CommandExit> {
@@ -84,7 +75,7 @@ pub(super) fn run(arguments: Vec<OsString>) -> Result<ExitCode, CommandExit> {
     }
 }
 
-/// What the arguments say.
+/// The values of the arguments.
 struct TokenArguments {
     file: PathBuf,
     role: Option<Role>,
@@ -111,18 +102,18 @@ impl TokenArguments {
                 Argument::Option("payloads") => given.payloads = true,
                 Argument::Option(name @ ("expires" | "days")) => {
                     if given.expires_unix_s.is_some() {
-                        return Err(arguments.failure("is a second end; keep one"));
+                        return Err(arguments.failure("--expires and --days exclude each other; use one of them"));
                     }
                     given.expires_unix_s = Some(end(name, arguments)?);
                 }
-                Argument::Option(_) => return Err(arguments.failure("is not understood here")),
+                Argument::Option(_) => return Err(arguments.failure("is not supported by this command")),
                 Argument::Positional(name) => given.names.push(name),
             }
         }
         Ok(given)
     }
 
-    /// The one name that is given.
+    /// The name; exactly one must be given.
     fn name(&self, arguments: &Arguments) -> Result<&str, CommandExit> {
         let [name] = self.names.as_slice() else {
             return Err(arguments.command_failure("write the name of one token"));
@@ -135,11 +126,11 @@ impl TokenArguments {
 
     fn change(
         &self,
-        makes: bool,
+        creates: bool,
         change: impl FnOnce(&str, &str) -> Result<String, String>,
     ) -> Result<(), CommandExit> {
         let file = self.file.display().to_string();
-        file_edit::change(&self.file, makes, tokens::FILE_BYTES_MAX, |text| change(&file, text)).map_err(|why| {
+        file_edit::change(&self.file, creates, tokens::FILE_BYTES_MAX, |text| change(&file, text)).map_err(|why| {
             let why = match why {
                 FileEditError::Refused(why) => why,
                 FileEditError::File(error) => format!("the file {file} cannot be changed: {error}"),
@@ -149,7 +140,7 @@ impl TokenArguments {
     }
 }
 
-/// When a token ends.
+/// The expiry time of a token.
 fn end(option: &str, arguments: &mut Arguments) -> Result<u64, CommandExit> {
     let now_unix_s = since_epoch().as_secs();
     let text = arguments.string()?;
@@ -157,12 +148,12 @@ fn end(option: &str, arguments: &mut Arguments) -> Result<u64, CommandExit> {
         "days" => text.parse().ok().and_then(|days: u64| days.checked_mul(DAY_S)?.checked_add(now_unix_s)),
         _ => tokens::read_moment(&text),
     };
-    // Four digits are enough for a year, and all that there is room for.
+    // Years have four digits.
     let is_possible = |end: &u64| *end > now_unix_s && UtcTime::from_unix(*end, 0).year <= 9_999;
     found.filter(is_possible).ok_or_else(|| {
         arguments.failure(match option {
             "days" => "expected a number of days, at least 1",
-            _ => "expected a moment to come with Z or an offset, such as 2027-01-31T00:00:00Z",
+            _ => "expected a future time with Z or an offset, such as 2027-01-31T00:00:00Z",
         })
     })
 }
@@ -170,7 +161,8 @@ fn end(option: &str, arguments: &mut Arguments) -> Result<u64, CommandExit> {
 fn add(mut arguments: Arguments) -> Result<ExitCode, CommandExit> {
     let given = TokenArguments::read(&mut arguments)?;
     let name = given.name(&arguments)?;
-    let role = given.role.ok_or_else(|| arguments.command_failure("--role is needed: read, operate or administer"))?;
+    let role =
+        given.role.ok_or_else(|| arguments.command_failure("--role is required: read, operate or administer"))?;
     let secret = generate_token().map_err(|why| CommandExit::failure(Exit::Usage, why))?;
     let text = format!("{PREFIX}{secret}");
     let token = NamedToken {
@@ -179,14 +171,14 @@ fn add(mut arguments: Arguments) -> Result<ExitCode, CommandExit> {
         expires_unix_s: given.expires_unix_s,
         token: Token::of_text(&text),
     };
-    given.change(true, |file, held| tokens::add(file, held, &token))?;
+    given.change(true, |file, text| tokens::add(file, text, &token))?;
     Ok(print(&format!("{text}\n")))
 }
 
 fn list(mut arguments: Arguments) -> Result<ExitCode, CommandExit> {
     let given = TokenArguments::read(&mut arguments)?;
     if !given.names.is_empty() {
-        return Err(arguments.command_failure("it lists all tokens, and takes no name"));
+        return Err(arguments.command_failure("this command lists all tokens and takes no name"));
     }
     let file = given.file.display().to_string();
     let text = files::text(&given.file, tokens::FILE_BYTES_MAX);
@@ -209,5 +201,5 @@ fn remove(mut arguments: Arguments) -> Result<ExitCode, CommandExit> {
     let given = TokenArguments::read(&mut arguments)?;
     let name = given.name(&arguments)?;
     given.change(false, |file, text| tokens::remove(file, text, name))?;
-    Ok(print(&format!("the token {name} is removed from {}\n", given.file.display())))
+    Ok(print(&format!("token {name} removed from {}\n", given.file.display())))
 }

@@ -1,4 +1,4 @@
-//! `tautwire user`: users with passwords, in a file.
+//! `tautwire user`: manages the users of a password file.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -18,14 +18,10 @@ const FILE: OptionSpec = value(
     Some('f'),
     "file",
     "FILE",
-    "The password file. Default: auth.password_file of --config; without it users, in this directory.",
+    "The password file. Default: auth.password_file of --config, or else the file users in the working directory.",
 );
-const CONFIG: OptionSpec = value(
-    None,
-    "config",
-    "FILE",
-    "The configuration of the broker, which names the password file and auth.password_cost.",
-);
+const CONFIG: OptionSpec =
+    value(None, "config", "FILE", "The configuration of the broker, for auth.password_file and auth.password_cost.");
 const PASSWORD_OPTIONS: &[OptionSpec] = &[
     FILE,
     CONFIG,
@@ -33,28 +29,28 @@ const PASSWORD_OPTIONS: &[OptionSpec] = &[
         None,
         "cost",
         "COST",
-        "What the hash costs: low, for long random passwords; default; high; or m=KIB,t=ITERATIONS,p=LANES of Argon2id. Each login takes as \
-         long as that. Default: auth.password_cost of --config; without it default.",
+        "Cost of the hash: low, for long random passwords; default; high; or m=KIB,t=ITERATIONS,p=LANES of Argon2id. It determines how long \
+         each login takes. Default: auth.password_cost of --config, or else default.",
     ),
     value(
         None,
         "password-file",
         "FILE",
-        "Read the user's password from this file; a line end after it does not count. Without it the environment variable \
-         TAUTWIRE_PASSWORD is used, if it is set; else the password is asked for, or read from standard input.",
+        "Read the user's password from this file; a trailing line end is ignored. Default: the environment variable \
+         TAUTWIRE_PASSWORD, if it is set; otherwise the program prompts for it, or reads it from standard input.",
     ),
     flag(
         None,
         "no-scram",
-        "Keep the password's Argon2id hash alone. The user cannot log in by SCRAM then, and the file is harder to guess at.",
+        "Store only the Argon2id hash. The user cannot log in by SCRAM then, and passwords are harder to guess from the file.",
     ),
 ];
-const NOTES: &str = "Exit codes: 0 done; 1 wrong arguments, file or user.";
+const NOTES: &str = "Exit codes: 0 done; 1 invalid arguments, file or user.";
 
 pub(crate) static ADD: Command = Command {
     name: "user add",
     usage: &["[--file FILE] [--cost COST] [--password-file FILE] [--no-scram] NAME"],
-    about: "Adds a user to a password file. A file that is not there is made; only its owner may read it.",
+    about: "Adds a user to a password file. A missing file is created; only its owner can read it.",
     groups: &[OptionGroup { title: "Options", options: PASSWORD_OPTIONS }],
     notes: &[NOTES],
 };
@@ -62,7 +58,7 @@ pub(crate) static ADD: Command = Command {
 pub(crate) static PASSWD: Command = Command {
     name: "user passwd",
     usage: &["[--file FILE] [--cost COST] [--password-file FILE] [--no-scram] NAME"],
-    about: "Gives a user of a password file another password.",
+    about: "Changes the password of a user in a password file.",
     groups: &[OptionGroup { title: "Options", options: PASSWORD_OPTIONS }],
     notes: &[NOTES],
 };
@@ -78,7 +74,7 @@ pub(crate) static REMOVE: Command = Command {
 pub(crate) static LIST: Command = Command {
     name: "user list",
     usage: &["[--file FILE]"],
-    about: "Lists the users of a password file, each with how it can log in. Says everything that is wrong with the file.",
+    about: "Lists the users of a password file with their login methods, and reports all errors in the file.",
     groups: &[OptionGroup { title: "Options", options: &[FILE, CONFIG] }],
     notes: &[NOTES],
 };
@@ -132,20 +128,20 @@ impl Options {
                 Argument::Positional(name) => names.push(name),
             }
         }
-        let takes_a_name = command.name != LIST.name;
-        let name = match (names.len(), takes_a_name) {
+        let takes_name = command.name != LIST.name;
+        let name = match (names.len(), takes_name) {
             (1, true) => names.remove(0),
             (0, false) => String::new(),
             (_, true) => return Err(arguments.command_failure("write the name of one user")),
-            (_, false) => return Err(arguments.command_failure("it lists all users, and takes no name")),
+            (_, false) => return Err(arguments.command_failure("this command lists all users and takes no name")),
         };
         let auth = match &config {
             Some(config) => Some(Config::load(Some(config), &[]).map_err(configuration_failure)?.auth),
             None => None,
         };
-        let of_config = auth.as_ref().and_then(|auth| auth.password_file.get().map(PathBuf::from));
+        let configured_file = auth.as_ref().and_then(|auth| auth.password_file.get().map(PathBuf::from));
         Ok(Options {
-            file: file.or(of_config).unwrap_or_else(|| "users".into()),
+            file: file.or(configured_file).unwrap_or_else(|| "users".into()),
             cost: cost.or(auth.map(|auth| auth.password_cost.0)).unwrap_or_default(),
             password_file,
             has_scram,
@@ -176,7 +172,7 @@ impl Options {
 }
 
 fn add(options: &Options) -> Result<ExitCode, CommandExit> {
-    // Whoever cannot be added need not think of a password.
+    // Check this before prompting for a password.
     let text = identity::read(&options.file).unwrap_or_default();
     edit::can_add(&text, &options.name).map_err(failure)?;
     let account = options.account()?;
@@ -202,19 +198,19 @@ fn list(options: &Options) -> Result<ExitCode, CommandExit> {
     let file = PasswordFile::parse(&options.file.display().to_string(), &text)
         .map_err(|errors| failure(errors.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n")))?;
     let width = file.users().map(|(name, _)| name.chars().count()).max().unwrap_or_default();
-    let lines = file.users().map(|(name, account)| format!("{name:width$}  {}\n", ways(account)));
+    let lines = file.users().map(|(name, account)| format!("{name:width$}  {}\n", login_methods(account)));
     Ok(print(&lines.collect::<String>()))
 }
 
-/// How a user can log in.
-fn ways(account: &Account) -> String {
+/// The login methods of a user.
+fn login_methods(account: &Account) -> String {
     let scram = ScramHash::ALL.into_iter().filter(|hash| account.has_scram(*hash)).map(ScramHash::method);
-    let ways: Vec<&str> = std::iter::once(account.hash_name()).chain(scram).collect();
-    ways.join(", ")
+    let login_methods: Vec<&str> = std::iter::once(account.hash_name()).chain(scram).collect();
+    login_methods.join(", ")
 }
 
-fn done(options: &Options, what: &str) -> ExitCode {
-    print(&format!("the user {} is {what} {}\n", options.name, options.file.display()))
+fn done(options: &Options, action: &str) -> ExitCode {
+    print(&format!("user {} {action} {}\n", options.name, options.file.display()))
 }
 
 fn failure(why: impl std::fmt::Display) -> CommandExit {

@@ -1,4 +1,4 @@
-//! The contracts of a broker, asked for over MQTT.
+//! Fetches the contracts of a broker over MQTT.
 
 use std::fmt;
 use std::pin::Pin;
@@ -15,27 +15,27 @@ use crate::json::push_string;
 
 const REQUEST: &str = "$SYS/contracts/request";
 const RESPONSE: &str = "$SYS/contracts/response";
-/// Where the broker says that its contracts have changed.
+/// The topic on which the broker publishes changes of its contracts.
 pub(crate) const INDEX: &str = "$SYS/contracts/index.json";
-/// Contracts asked for at once.
+/// Contracts per request.
 const PAGE: usize = 20;
 
-/// Why the contracts of a broker are not known.
+/// Why the contracts of a broker are unknown.
 #[derive(Debug)]
 pub(crate) enum DiscoveryError {
-    /// It cannot be asked.
+    /// The request failed.
     Client(Error),
-    /// It does not let this client ask.
+    /// The broker denied the request.
     Denied(String),
-    /// It does not answer, or not in a way that is understood.
-    Answer(String),
+    /// There was no valid response.
+    Response(String),
 }
 
 impl fmt::Display for DiscoveryError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Client(error) => error.fmt(f),
-            Self::Denied(why) | Self::Answer(why) => write!(f, "the server's contracts are not known: {why}"),
+            Self::Denied(why) | Self::Response(why) => write!(f, "cannot get the contracts of the server: {why}"),
         }
     }
 }
@@ -47,7 +47,7 @@ impl From<Error> for DiscoveryError {
 }
 
 impl ConnectOptions {
-    /// The same for a connection beside the one that is meant.
+    /// Options for an additional connection.
     fn second_connection(&self) -> ConnectOptions {
         ConnectOptions {
             client_id: format!("tautwire-find-{:08x}", tautwire_router::random() as u32),
@@ -60,16 +60,15 @@ impl ConnectOptions {
     }
 }
 
-/// The contracts that hold now; only the one for `topic`, if that is given. Asked for on a connection of its own, so that
-/// nothing comes between.
+/// Fetches the current contracts, or only the one for `topic`. Uses a separate connection, so that nothing interferes.
 ///
 /// # Errors
-/// Those of connecting; no answer in time; an answer that is not understood.
+/// Those of connecting; no response in time; an invalid response.
 pub(crate) fn contracts(options: &ConnectOptions, topic: Option<&str>) -> Result<Catalogue, DiscoveryError> {
     let deadline = Instant::now() + options.timeout;
     let mut connection = Connection::open(options.second_connection())?;
-    // The broker answers the one who asks; the stream is where the client puts it.
-    let mut answers = connection.client.listen(Subscribe::to(RESPONSE))?;
+    // The broker responds to the requester without a subscription; this is where the client delivers the response.
+    let mut responses = connection.client.listen(Subscribe::to(RESPONSE))?;
     let mut pages: Vec<discovery::Page> = Vec::new();
     loop {
         let after = pages.last().map_or("", |page| &page.next);
@@ -81,37 +80,37 @@ pub(crate) fn contracts(options: &ConnectOptions, topic: Option<&str>) -> Result
         request.push_str(",\"topic\":");
         push_string(&mut request, topic.unwrap_or_default());
         request.push('}');
-        let answer = match ask(&mut connection, &mut answers, &request, deadline)? {
-            WaitOutcome::Ready(answer) => answer,
+        let response = match send_request(&mut connection, &mut responses, &request, deadline)? {
+            WaitOutcome::Ready(response) => response,
             WaitOutcome::Deadline => {
                 let seconds = options.timeout.as_secs_f32();
-                let why = format!("it did not answer at {REQUEST} within {seconds} s; is it Tautwire?");
-                return Err(DiscoveryError::Answer(why));
+                let why = format!("no response to {REQUEST} within {seconds} s; is it a Tautwire broker?");
+                return Err(DiscoveryError::Response(why));
             }
             WaitOutcome::Interrupted => return Err(Error::Lost("interrupted".into()).into()),
         };
-        pages.push(discovery::read(Format::Json, answer.payload()).map_err(DiscoveryError::Answer)?);
+        pages.push(discovery::read(Format::Json, response.payload()).map_err(DiscoveryError::Response)?);
     }
-    drop(answers);
+    drop(responses);
     connection.close()?;
-    Catalogue::of_pages(&pages).map_err(DiscoveryError::Answer)
+    Catalogue::of_pages(&pages).map_err(DiscoveryError::Response)
 }
 
-/// What comes first of a request.
+/// The first event after a request.
 enum Reply {
-    Answer(Message),
+    Response(Message),
     Acknowledged(Result<Published, Error>),
     Ended,
 }
 
-/// Publishes a request and waits for its answer.
-fn ask(
+/// Publishes a request and waits for the response.
+fn send_request(
     connection: &mut Connection,
-    answers: &mut Subscription,
+    responses: &mut Subscription,
     request: &str,
     deadline: Instant,
 ) -> Result<WaitOutcome<Message>, DiscoveryError> {
-    // A refusal comes with the acknowledgement.
+    // The acknowledgement carries a refusal.
     let publication = |qos| Publication::new(REQUEST, request.as_bytes()).qos(qos);
     let (publishing, is_acknowledged) = match connection.client.publish(publication(QoS::AtLeastOnce)) {
         Err(Error::QoSNotSupported(_)) => (connection.client.publish(publication(QoS::AtMostOnce))?, false),
@@ -120,15 +119,15 @@ fn ask(
     let mut publishing = publishing.into_future();
     let reply = connection.wait(Some(deadline), |cx| {
         let acknowledged = if is_acknowledged { Pin::new(&mut publishing).poll(cx) } else { Poll::Pending };
-        // The broker answers before it acknowledges: with the acknowledgement, the answer is there.
-        match answers.poll_next(cx) {
-            Poll::Ready(Some(message)) => Poll::Ready(Reply::Answer(message)),
+        // The broker responds before it acknowledges, so check for the response first.
+        match responses.poll_next(cx) {
+            Poll::Ready(Some(message)) => Poll::Ready(Reply::Response(message)),
             Poll::Ready(None) => Poll::Ready(Reply::Ended),
             Poll::Pending => acknowledged.map(Reply::Acknowledged),
         }
     })?;
     match reply {
-        WaitOutcome::Ready(Reply::Answer(message)) => Ok(WaitOutcome::Ready(message)),
+        WaitOutcome::Ready(Reply::Response(message)) => Ok(WaitOutcome::Ready(message)),
         WaitOutcome::Ready(Reply::Ended) | WaitOutcome::Interrupted => Ok(WaitOutcome::Interrupted),
         WaitOutcome::Deadline => Ok(WaitOutcome::Deadline),
         WaitOutcome::Ready(Reply::Acknowledged(Err(Error::Refused {
@@ -145,9 +144,9 @@ fn ask(
         }
         WaitOutcome::Ready(Reply::Acknowledged(Err(error))) => Err(error.into()),
         // MQTT 3.1.1 has no code for a refusal.
-        WaitOutcome::Ready(Reply::Acknowledged(Ok(_))) => Err(DiscoveryError::Answer(format!(
-            "it took the request on {REQUEST} and did not answer: the access rules deny this client to publish there, \
-             contracts.discovery is false, or it is not Tautwire; with -V 5 a Tautwire broker gives the reason"
+        WaitOutcome::Ready(Reply::Acknowledged(Ok(_))) => Err(DiscoveryError::Response(format!(
+            "the server accepted the request on {REQUEST} but did not respond: the access rules do not allow this client to publish there, \
+             contracts.discovery is false, or it is not a Tautwire broker; with -V 5 a Tautwire broker gives the reason"
         ))),
     }
 }

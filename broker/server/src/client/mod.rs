@@ -1,5 +1,5 @@
-//! What `tautwire pub`, `sub` and `discover` share: a connection of the client crate that is not made again once it is lost, and
-//! waiting for it, for signals and for lines of standard input at once.
+//! The connection of `tautwire pub`, `sub` and `discover`: it does not reconnect, and it waits for the broker, signals and standard input
+//! at the same time.
 
 pub(crate) mod discovery;
 mod wake;
@@ -15,10 +15,10 @@ use tautwire_protocol::{PacketId, Properties, Property, ProtocolVersion, QoS, To
 pub(crate) use wake::Input;
 use wake::Inputs;
 
-/// Time given at the end to finish QoS 2 handshakes.
+/// Time to finish QoS 2 handshakes before disconnecting.
 const DISCONNECT_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// How to connect. Properties count for MQTT 5.0.
+/// How to connect. Properties apply to MQTT 5.0.
 #[derive(Debug, Clone)]
 pub(crate) struct ConnectOptions {
     pub(crate) server: Server,
@@ -27,7 +27,7 @@ pub(crate) struct ConnectOptions {
     pub(crate) client_id: String,
     pub(crate) user_name: Option<String>,
     pub(crate) password: Option<Vec<u8>>,
-    /// The password is proved and not sent.
+    /// Authenticate by SCRAM instead of sending the password.
     pub(crate) scram: Option<ScramHash>,
     /// 0 turns keep alive off.
     pub(crate) keep_alive_s: u16,
@@ -35,20 +35,20 @@ pub(crate) struct ConnectOptions {
     pub(crate) will: Option<WillMessage>,
     pub(crate) properties: Vec<Property<'static>>,
     pub(crate) disconnect_properties: Vec<Property<'static>>,
-    /// For an attempt to connect, from the lookup of the name to CONNACK.
+    /// Timeout of an attempt to connect, from the name lookup to CONNACK.
     pub(crate) timeout: Duration,
-    /// QoS 1 and 2 messages sent and not acknowledged at once; the broker's Receive Maximum counts where it is lower.
+    /// Maximum of unacknowledged QoS 1 and 2 messages; the broker's Receive Maximum applies if it is lower.
     pub(crate) max_in_flight: u16,
 }
 
-/// The hash of a mechanism of SCRAM.
+/// The hash function of SCRAM.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ScramHash {
     Sha256,
     Sha512,
 }
 
-/// The message that the broker publishes if this client goes without a word.
+/// The will: the broker publishes it if this client disconnects without DISCONNECT.
 #[derive(Debug, Clone)]
 pub(crate) struct WillMessage {
     pub(crate) topic: TopicName<'static>,
@@ -58,7 +58,7 @@ pub(crate) struct WillMessage {
     pub(crate) properties: Vec<Property<'static>>,
 }
 
-/// A message received, as it is printed.
+/// A received message to print.
 #[derive(Debug, Clone)]
 pub(crate) struct Message<'a> {
     pub(crate) topic: &'a str,
@@ -82,11 +82,11 @@ impl<'a> From<&'a tautwire_client::Message> for Message<'a> {
     }
 }
 
-/// The user property with which the broker says why it could not convert a payload, in place of the payload.
+/// The user property with the reason why the broker could not transcode a payload; the payload is then empty.
 const TRANSCODING_ERROR: &str = "tautwire-transcoding-error";
 
 impl<'a> Message<'a> {
-    /// Why the broker could not convert the payload into the format that the subscription asks for.
+    /// Why the broker could not transcode the payload to the requested format.
     pub(crate) fn transcoding_error(&self) -> Option<&'a str> {
         let mut properties = self.properties.user_properties().filter(|_| self.payload.is_empty());
         properties.find_map(|(name, why)| (name == TRANSCODING_ERROR).then_some(why))
@@ -100,7 +100,7 @@ impl ConnectOptions {
             .version(self.version)
             .client_id(self.client_id)
             .clean_start(self.clean_start)
-            // What the user asks for is among the properties.
+            // The user's value is among the properties.
             .session_expiry(Duration::ZERO)
             .keep_alive(Duration::from_secs(self.keep_alive_s.into()))
             .connect_timeout(self.timeout)
@@ -139,15 +139,15 @@ impl ConnectOptions {
 fn limits(max_in_flight: u16) -> Limits {
     let mut limits = Limits::default();
     limits.in_flight = max_in_flight;
-    // Messages beyond those under way wait where they come from.
+    // Further messages wait at their source.
     limits.queue_messages = 1;
     limits
 }
 
-/// What ended a wait.
+/// How a wait ended.
 #[derive(Debug)]
 pub(crate) enum WaitOutcome<T> {
-    /// What was waited for.
+    /// The result.
     Ready(T),
     /// SIGINT or SIGTERM.
     Interrupted,
@@ -176,7 +176,7 @@ impl Connection {
         let mut watch = connection.client.watch();
         let online = connection.wait(None, |cx| match watch.poll_next(cx) {
             Poll::Ready(Status::Online { .. }) => Poll::Ready(()),
-            // Ends come to `wait` by themselves, and others follow.
+            // `wait` handles the end of the connection; other states follow.
             Poll::Ready(_) => {
                 cx.waker().wake_by_ref();
                 Poll::Pending
@@ -185,16 +185,16 @@ impl Connection {
         })?;
         match online {
             WaitOutcome::Ready(()) => Ok(connection),
-            _ => Err(Error::Lost("interrupted before CONNACK came".into())),
+            _ => Err(Error::Lost("interrupted before CONNACK".into())),
         }
     }
 
-    /// Whether the broker went on with a session that it had.
+    /// Whether the broker resumed a session.
     pub(crate) fn session_present(&self) -> bool {
         matches!(self.client.status(), Status::Online { session_present: true })
     }
 
-    /// Sleeps until `poll` is ready, a signal comes, or the deadline passes.
+    /// Waits until `poll` is ready, a signal arrives, or the deadline passes.
     ///
     /// # Errors
     /// The connection is lost.
@@ -209,7 +209,7 @@ impl Connection {
                 if inputs.poll_interrupted(cx).is_ready() {
                     return Poll::Ready(Ok(WaitOutcome::Interrupted));
                 }
-                // First what has come, then that nothing more will.
+                // Handle received messages before the end of the connection.
                 if let Poll::Ready(ready) = poll(cx) {
                     return Poll::Ready(Ok(WaitOutcome::Ready(ready)));
                 }
@@ -225,17 +225,17 @@ impl Connection {
         woken.unwrap_or(Ok(WaitOutcome::Deadline))
     }
 
-    /// Asks for the next line of standard input, once; it comes through [`Connection::inputs`].
+    /// Requests one line of standard input; it arrives through [`Connection::inputs`].
     pub(crate) fn request_line(&mut self) -> io::Result<()> {
         self.inputs.request_line()
     }
 
-    /// A handle to what comes from standard input, to be polled within [`Connection::wait`].
+    /// A handle to standard input, to be polled within [`Connection::wait`].
     pub(crate) fn inputs(&self) -> Inputs {
         self.inputs.clone()
     }
 
-    /// Ends the connection cleanly: what is owed is sent, DISCONNECT after it, and the broker closes.
+    /// Ends the connection cleanly: sends pending packets and DISCONNECT, and waits until the broker closes.
     ///
     /// # Errors
     /// The connection was lost before, or the broker ended it with a reason.

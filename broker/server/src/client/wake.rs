@@ -1,4 +1,4 @@
-//! The threads that wait for a signal and for lines of standard input, and where what they get can be waited for.
+//! Threads that wait for signals and for lines of standard input, and futures for their results.
 
 use std::io::{self, BufRead as _, Read as _};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
@@ -9,21 +9,21 @@ use std::thread;
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
-/// Longest line of standard input: no longer one fits in a PUBLISH.
+/// Longest line of standard input; a longer one does not fit into a PUBLISH.
 const LINE_MAX_BYTES: u64 = 268_435_455;
-/// Exit code of a process that is interrupted a second time, as shells have it for SIGINT.
+/// Exit code after a second interruption, as shells use it for SIGINT.
 const EXIT_INTERRUPTED: i32 = 130;
 
-/// What standard input gives.
+/// Input from standard input.
 #[derive(Debug)]
 pub(crate) enum Input {
-    /// The line that was asked for, without its end.
+    /// A line without its end.
     Line(Vec<u8>),
     Ended,
     Failed(io::Error),
 }
 
-/// What has come from outside of the connection.
+/// Signals and input.
 #[derive(Clone)]
 pub(crate) struct Inputs {
     state: Arc<Mutex<InputState>>,
@@ -33,41 +33,41 @@ pub(crate) struct Inputs {
 #[derive(Default)]
 struct InputState {
     interrupted: bool,
-    /// At most one: lines are read when they are asked for, so that none piles up.
+    /// At most one: lines are read on request, so that they do not accumulate.
     input: Option<Input>,
     waker: Option<Waker>,
 }
 
 impl Inputs {
-    /// Begins to listen to SIGINT and SIGTERM; a second one ends the process.
+    /// Handles SIGINT and SIGTERM; a second one ends the process.
     pub(super) fn watch_signals() -> io::Result<Inputs> {
         let state = Arc::<Mutex<InputState>>::default();
         let mut signals = Signals::new([SIGINT, SIGTERM])?;
-        let told = state.clone();
+        let shared = state.clone();
         spawn("signals", move || {
             let mut interrupted = false;
             for _ in signals.forever() {
                 if std::mem::replace(&mut interrupted, true) {
                     std::process::exit(EXIT_INTERRUPTED);
                 }
-                update(&told, |state| state.interrupted = true);
+                update(&shared, |state| state.interrupted = true);
             }
         })?;
         Ok(Inputs { state, line_requester: None })
     }
 
     pub(super) fn request_line(&mut self) -> io::Result<()> {
-        let asker = match self.line_requester.take() {
-            Some(asker) => asker,
+        let requester = match self.line_requester.take() {
+            Some(requester) => requester,
             None => watch_input(self.state.clone())?,
         };
-        // The thread is gone only after it said that the input has ended.
-        let _ = asker.send(());
-        self.line_requester = Some(asker);
+        // The thread ends only after it has reported the end of the input.
+        let _ = requester.send(());
+        self.line_requester = Some(requester);
         Ok(())
     }
 
-    /// Whether there was a signal; each counts once.
+    /// Ready if there was a signal; each counts once.
     pub(super) fn poll_interrupted(&self, cx: &Context<'_>) -> Poll<()> {
         let mut state = lock(&self.state);
         if std::mem::take(&mut state.interrupted) {
@@ -77,7 +77,7 @@ impl Inputs {
         Poll::Pending
     }
 
-    /// What standard input has given, when it was asked.
+    /// The requested input, once it is available.
     pub(crate) fn poll_input(&self, cx: &Context<'_>) -> Poll<Input> {
         let mut state = lock(&self.state);
         match state.input.take() {
@@ -94,9 +94,9 @@ fn lock(state: &Mutex<InputState>) -> MutexGuard<'_, InputState> {
     state.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-fn update(state: &Mutex<InputState>, what: impl FnOnce(&mut InputState)) {
+fn update(state: &Mutex<InputState>, change: impl FnOnce(&mut InputState)) {
     let mut state = lock(state);
-    what(&mut state);
+    change(&mut state);
     let waker = state.waker.take();
     drop(state);
     if let Some(waker) = waker {
@@ -104,12 +104,12 @@ fn update(state: &Mutex<InputState>, what: impl FnOnce(&mut InputState)) {
     }
 }
 
-/// Reads lines of standard input, each when it is asked for.
+/// Reads lines of standard input on request.
 fn watch_input(state: Arc<Mutex<InputState>>) -> io::Result<SyncSender<()>> {
-    let (asker, asked): (SyncSender<()>, Receiver<()>) = sync_channel(1);
+    let (requester, requests): (SyncSender<()>, Receiver<()>) = sync_channel(1);
     spawn("stdin", move || {
         let mut input = io::stdin().lock();
-        while asked.recv().is_ok() {
+        while requests.recv().is_ok() {
             let read = match next_line(&mut input) {
                 Ok(Some(line)) => Input::Line(line),
                 Ok(None) => Input::Ended,
@@ -118,10 +118,10 @@ fn watch_input(state: Arc<Mutex<InputState>>) -> io::Result<SyncSender<()>> {
             update(&state, |state| state.input = Some(read));
         }
     })?;
-    Ok(asker)
+    Ok(requester)
 }
 
-/// The next line without its end, which is a line feed, with or without a carriage return before it.
+/// Reads the next line without its end: a line feed, optionally after a carriage return.
 fn next_line(input: &mut impl io::BufRead) -> io::Result<Option<Vec<u8>>> {
     let mut line = Vec::new();
     if input.take(LINE_MAX_BYTES + 2).read_until(b'\n', &mut line)? == 0 {

@@ -1,4 +1,4 @@
-//! What stands for a cluster in a broker that has been built without one: values of these types do not exist.
+//! Stand-ins for a broker built without clusters: values of these types cannot exist.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -6,27 +6,27 @@ use std::time::Instant;
 
 use tautwire_reactor::{ClusterOptions, ClusterSender};
 
-use super::{DrainError, Proposed, SharedConfigStatus};
+use super::{DrainError, ProposeOutcome, SharedConfigStatus};
 use crate::config::Config;
 use crate::fields::Fields;
 use crate::shared::{Parts, Shared};
 
-/// What the configuration says of the cluster.
+/// The cluster settings.
 pub(crate) enum Plan {}
 
-/// This broker as one of several.
+/// The cluster node.
 pub(crate) enum Node {}
 
 impl Plan {
-    /// What the configuration says of the cluster; `None` for a broker that is alone.
+    /// Checks the configuration; `None` for a broker without a cluster.
     ///
     /// # Errors
-    /// It names NATS servers.
+    /// The configuration names NATS servers.
     pub(crate) fn read(config: &Config) -> Result<Option<Plan>, Vec<String>> {
         if !config.cluster.has_servers() {
             return Ok(None);
         }
-        let why = "cluster.servers: this broker has been built without clusters; take one of the releases, or build it with \
+        let why = "cluster.servers: this broker has been built without clusters; use a release, or build it with \
                    `--features cluster` [cluster_not_built]";
         Err(vec![why.to_owned()])
     }
@@ -46,11 +46,11 @@ impl Node {
         match *plan {}
     }
 
-    pub(crate) fn seat(&self) -> ClusterOptions {
+    pub(crate) fn cluster_options(&self) -> ClusterOptions {
         match *self {}
     }
 
-    pub(crate) fn begin(&self, _: ClusterSender) -> Result<(), String> {
+    pub(crate) fn start(&self, _: ClusterSender) -> Result<(), String> {
         match *self {}
     }
 
@@ -62,11 +62,11 @@ impl Node {
         match *self {}
     }
 
-    pub(crate) fn adopt(&self, plan: Plan) {
+    pub(crate) fn apply(&self, plan: Plan) {
         match plan {}
     }
 
-    pub(crate) fn told(&self) -> Option<Fields> {
+    pub(crate) fn status_fields(&self) -> Option<Fields> {
         match *self {}
     }
 
@@ -74,7 +74,7 @@ impl Node {
         match *self {}
     }
 
-    pub(crate) fn takes_clients(&self) -> bool {
+    pub(crate) fn accepts_clients(&self) -> bool {
         match *self {}
     }
 
@@ -117,7 +117,7 @@ impl Node {
         match *self {}
     }
 
-    pub(crate) fn propose(&self, _: u64, _: &Parts, _: Instant) -> Proposed {
+    pub(crate) fn propose(&self, _: u64, _: &Parts, _: Instant) -> ProposeOutcome {
         match *self {}
     }
 

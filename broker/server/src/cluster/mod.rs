@@ -1,8 +1,8 @@
-//! This broker as one of several, where it has been built with clusters and the configuration names NATS servers.
+//! Cluster membership, if built with clusters and the configuration names NATS servers.
 //!
-//! [`Node`] goes between the threads that serve clients and the thread of `tautwire-nats`, which decides with the store: it hands on what
-//! either says, and begins another life of the node when one is over. `docs/decisions/0033-a-shard-in-a-cluster.md` says what goes between
-//! them.
+//! [`Node`] connects the threads that serve clients with the thread of `tautwire-nats`, which makes decisions with the store. It forwards
+//! requests and decisions, and starts a new incarnation of the node after one has ended.
+//! `docs/decisions/0033-a-shard-in-a-cluster.md` describes the protocol between them.
 
 #[cfg(not(feature = "cluster"))]
 mod disabled;
@@ -36,48 +36,48 @@ use std::sync::Arc;
 
 use crate::shared::Shared;
 
-/// What becomes of a change of what the cluster shares.
+/// The outcome of a proposed change of the shared configuration.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[cfg_attr(not(feature = "cluster"), expect(dead_code, reason = "a broker without clusters proposes nothing"))]
-pub(crate) enum Proposed {
-    /// It is the revision with this number.
+pub(crate) enum ProposeOutcome {
+    /// The change is the revision with this number.
     Accepted(u64),
-    /// Another revision than the one that it was made on holds. Its number, where that is known to have come instead.
+    /// The change was based on an outdated revision. The number of the current one, as far as known.
     Outdated(u64),
-    /// Several revisions have come since, and it is not known whether this was one of them.
+    /// Several revisions have been made since, and it is unknown whether this one is among them.
     Overtaken,
-    /// It has more bytes than a revision may have.
+    /// The change exceeds the size limit of a revision.
     TooLarge,
-    /// This node cannot propose anything now: it has no life, or another proposal of it is under way.
+    /// This node cannot propose now: it has not joined, or another proposal of it is pending.
     Unavailable,
-    /// Nothing has been heard of it in time. It may hold yet.
+    /// No outcome arrived in time. The change may still take effect.
     Timeout,
 }
 
-/// How it is with what the cluster shares.
+/// The state of the shared configuration on this node.
 pub(crate) struct SharedConfigStatus {
     /// The last revision that this node could read.
     pub(crate) latest: Arc<Shared>,
-    /// The number of the one that holds on this node.
+    /// The number of the revision in effect on this node.
     pub(crate) held: u64,
-    /// Why a later one does not hold, a line each; empty where none is refused.
+    /// Why a later revision is not in effect, one line per error; empty if none is refused.
     pub(crate) refused: Vec<String>,
-    /// How many have been refused.
+    /// The number of refused revisions.
     pub(crate) refusals: u64,
 }
 
-/// Why another node is not known to be drained.
+/// Why another node could not be drained.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[cfg_attr(not(feature = "cluster"), expect(dead_code, reason = "a broker without clusters tells nobody"))]
+#[cfg_attr(not(feature = "cluster"), expect(dead_code, reason = "a broker without clusters drains no peers"))]
 pub(crate) enum DrainError {
-    /// This node has no life that could ask.
-    NoLife,
-    /// No node of that name is alive.
+    /// This node has not joined the cluster.
+    NotJoined,
+    /// No live node has this name.
     Unknown,
-    /// Several are.
+    /// Several live nodes have this name.
     Ambiguous,
-    /// It has not answered, and may have heard it all the same.
-    Silent,
-    /// Too many such orders are under way.
+    /// The node has not confirmed the command, but may have received it.
+    Unconfirmed,
+    /// Too many commands to other nodes are pending.
     TooMany,
 }

@@ -1,5 +1,5 @@
-//! Where a node of a cluster keeps what the next one in its place has to know: which life was the last. Whoever has the directory knows
-//! that it is over, so its sessions are free at once and not after the lease.
+//! The data directory of a cluster node, which stores the last incarnation. The next broker that locks the directory knows that it has
+//! ended, so its sessions are free at once and not after the lease.
 
 use std::fs;
 use std::io::{self, Write as _};
@@ -9,25 +9,25 @@ use std::path::{Path, PathBuf};
 use tautwire_cluster::names::Incarnation;
 use tautwire_journal::{Directory, Disk as _, LockedDirectory};
 
-/// The number of the last life, in hexadecimal, in a file of this name.
+/// The file with the last incarnation, in hexadecimal.
 const LIFE_FILE: &str = "cluster-life";
-/// A segment of the log that a broker keeps for itself.
+/// The prefix of log segments, which a broker without a cluster writes.
 const SEGMENT_PREFIX: &str = "segment-";
 
-/// The data directory of a node; none where it keeps nothing.
+/// The data directory of a node; `None` if it stores nothing.
 pub(super) struct NodeDirectory(Option<ClaimedDirectory>);
 
 struct ClaimedDirectory {
     path: PathBuf,
-    /// Nobody else has it.
+    /// Excludes other processes.
     _lock: LockedDirectory<Directory>,
 }
 
 impl NodeDirectory {
-    /// Takes the directory.
+    /// Opens and locks the directory.
     ///
     /// # Errors
-    /// It cannot be had, or has the state of a broker that was alone.
+    /// It cannot be locked, or it has the state of a broker without a cluster.
     pub(super) fn take(path: Option<&Path>) -> Result<NodeDirectory, String> {
         let Some(path) = path else { return Ok(NodeDirectory(None)) };
         let failed = |why: &dyn std::fmt::Display| format!("{}: {why}", path.display());
@@ -36,17 +36,17 @@ impl NodeDirectory {
         let names = directory.list().map_err(|error| failed(&error))?;
         if names.iter().any(|name| name.starts_with(SEGMENT_PREFIX)) {
             return Err(failed(
-                &"has the state of a broker that was alone, which a cluster does not take over; name another directory in \
-                  data.path, or move this one away [cluster_with_data]",
+                &"has the state of a broker without a cluster, which a cluster cannot take over; set data.path to another directory, or \
+                  move this one away [cluster_with_data]",
             ));
         }
         Ok(NodeDirectory(Some(ClaimedDirectory { path: path.to_owned(), _lock: lock })))
     }
 
-    /// The last life, if there was one.
+    /// The last incarnation, if there was one.
     ///
     /// # Errors
-    /// What is there cannot be read.
+    /// The file cannot be read.
     pub(super) fn last_life(&self) -> Result<Option<Incarnation>, String> {
         let Some(ClaimedDirectory { path, .. }) = &self.0 else { return Ok(None) };
         let file = path.join(LIFE_FILE);
@@ -55,8 +55,8 @@ impl NodeDirectory {
             Ok(text) => match u64::from_str_radix(text.trim(), 16).ok().and_then(NonZeroU64::new) {
                 Some(number) => Ok(Some(Incarnation(number))),
                 None => Err(failed(
-                    "is not the number of a life; remove the file, and sessions of the last life are free after its lease \
-                     [cluster_life]",
+                    "does not contain an incarnation number; remove the file, and sessions of the last incarnation are free after its \
+                     lease [cluster_life]",
                 )),
             },
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
@@ -64,17 +64,17 @@ impl NodeDirectory {
         }
     }
 
-    /// A life is about to begin.
+    /// Records an incarnation before it starts.
     ///
     /// # Errors
-    /// Those of the file system.
+    /// The file cannot be written.
     pub(super) fn begin_life(&self, life: Incarnation) -> Result<(), String> {
         let Some(ClaimedDirectory { path, .. }) = &self.0 else { return Ok(()) };
         let (file, new) = (path.join(LIFE_FILE), path.join(format!("{LIFE_FILE}.new")));
         let write = || {
-            let mut made = fs::File::create(&new)?;
-            writeln!(made, "{:016x}", life.0)?;
-            made.sync_all()?;
+            let mut created = fs::File::create(&new)?;
+            writeln!(created, "{:016x}", life.0)?;
+            created.sync_all()?;
             fs::rename(&new, &file)?;
             fs::File::open(path)?.sync_all()
         };
@@ -95,17 +95,17 @@ mod tests {
     #[test]
     fn the_next_node_in_a_place_knows_the_last_life() {
         let path = folder("cluster-place");
-        let place = NodeDirectory::take(Some(&path)).expect("a directory");
-        assert_eq!(place.last_life(), Ok(None));
+        let directory = NodeDirectory::take(Some(&path)).expect("a directory");
+        assert_eq!(directory.last_life(), Ok(None));
         let life = Incarnation(NonZeroU64::new(0xfe).expect("not 0"));
-        place.begin_life(life).expect("it is written");
-        assert_eq!(place.last_life(), Ok(Some(life)));
-        assert!(NodeDirectory::take(Some(&path)).is_err(), "it is taken");
-        drop(place);
-        let place = NodeDirectory::take(Some(&path)).expect("it is free");
-        assert_eq!(place.last_life(), Ok(Some(life)));
+        directory.begin_life(life).expect("it is written");
+        assert_eq!(directory.last_life(), Ok(Some(life)));
+        assert!(NodeDirectory::take(Some(&path)).is_err(), "it is locked");
+        drop(directory);
+        let directory = NodeDirectory::take(Some(&path)).expect("it is free");
+        assert_eq!(directory.last_life(), Ok(Some(life)));
         fs::write(path.join(LIFE_FILE), "x").expect("it is written");
-        assert!(place.last_life().is_err_and(|why| why.ends_with("[cluster_life]")));
+        assert!(directory.last_life().is_err_and(|why| why.ends_with("[cluster_life]")));
         fs::remove_dir_all(&path).expect("it is removed");
     }
 

@@ -1,4 +1,4 @@
-//! What the configuration says of the cluster, with the files that it names.
+//! The cluster settings with the content of their files.
 
 use std::path::{Path, PathBuf};
 
@@ -13,25 +13,25 @@ use crate::config::settings::ClusterConfig;
 use crate::config::value::FilePath;
 use crate::files;
 
-/// Longest file with credentials, a certificate or a key.
+/// Largest accepted file with credentials, a certificate or a key.
 const FILE_MAX_BYTES: usize = 1 << 20;
 
-/// How this broker takes part in its cluster. Two plans are equal where nothing has changed, in the files neither.
+/// The cluster settings. Two plans are equal if the settings and the content of all files are.
 #[derive(Clone, PartialEq, Eq)]
 pub(crate) struct Plan {
     config: ClusterConfig,
     servers: Vec<Address>,
     credentials: Credentials,
     certificate: Option<(PathBuf, PathBuf)>,
-    /// Of all files: the client of NATS reads them by itself.
+    /// The digest of all files, which the NATS client reads by itself.
     digest: [u8; 32],
 }
 
 impl Plan {
-    /// Reads what a configuration names; `None` for a broker that is alone.
+    /// Reads the settings of a configuration; `None` for a broker without a cluster.
     ///
     /// # Errors
-    /// Everything that is wrong, a line each. Never says what is secret.
+    /// All errors, one per line. Never contains secrets.
     pub(crate) fn read(config: &Config) -> Result<Option<Plan>, Vec<String>> {
         let config = &config.cluster;
         let servers: Vec<&str> = config.servers().collect();
@@ -50,7 +50,7 @@ impl Plan {
         }
     }
 
-    /// Where the servers are, and who this node is to them.
+    /// The servers, and the credentials of this node.
     pub(super) fn access(&self) -> Access {
         Access {
             servers: self.servers.clone(),
@@ -63,7 +63,7 @@ impl Plan {
         }
     }
 
-    /// Everything, for a broker with so many threads.
+    /// The settings for a broker with this many threads.
     pub(super) fn settings(&self, threads: usize) -> Settings {
         let config = &self.config;
         let monitors = || config.monitors.0.iter().filter(|text| !text.is_empty()).cloned().collect();
@@ -83,7 +83,7 @@ impl Plan {
                 ..Default::default()
             },
             storage: Storage {
-                // The key takes no more than 5.
+                // The configuration key allows at most 5.
                 replicas: u8::try_from(config.replicas).unwrap_or(u8::MAX),
                 syncing,
                 log_max_age_s: config.log_s,
@@ -94,7 +94,7 @@ impl Plan {
         }
     }
 
-    /// What operators call this node.
+    /// The node name for operators.
     pub(super) fn name(&self) -> String {
         match &*self.config.name.0 {
             "" => rustix::system::uname().nodename().to_string_lossy().into_owned(),
@@ -109,14 +109,17 @@ fn path(file: &FilePath) -> Option<PathBuf> {
 
 fn credentials(config: &ClusterConfig) -> Result<Credentials, String> {
     let ClusterConfig { credentials_file, nkey_file, user, password_file, token_file, .. } = config;
-    let ways = [path(credentials_file), path(nkey_file), path(password_file), path(token_file)];
-    if ways.iter().flatten().count() > 1 {
-        return Err("cluster.credentials_file, nkey_file, password_file and token_file: keep one of them".to_owned());
+    let methods = [path(credentials_file), path(nkey_file), path(password_file), path(token_file)];
+    if methods.iter().flatten().count() > 1 {
+        return Err(
+            "cluster.credentials_file, nkey_file, password_file and token_file exclude each other: keep one of them"
+                .to_owned(),
+        );
     }
-    if user.0.is_empty() == ways[2].is_some() {
-        return Err("cluster.user and cluster.password_file go together".to_owned());
+    if user.0.is_empty() == methods[2].is_some() {
+        return Err("cluster.user and cluster.password_file must be set together".to_owned());
     }
-    Ok(match ways {
+    Ok(match methods {
         [Some(file), ..] => Credentials::File(file),
         [_, Some(file), ..] => Credentials::NKey(file),
         [_, _, Some(file), _] => Credentials::Password { user: user.0.clone(), file },
@@ -129,11 +132,14 @@ fn certificate(config: &ClusterConfig) -> Result<Option<(PathBuf, PathBuf)>, Str
     match (path(&config.certificate), path(&config.key)) {
         (Some(certificate), Some(key)) => Ok(Some((certificate, key))),
         (None, None) => Ok(None),
-        _ => Err("cluster.certificate and cluster.key go together: a certificate and its private key".to_owned()),
+        _ => {
+            Err("cluster.certificate and cluster.key must be set together: a certificate and its private key"
+                .to_owned())
+        }
     }
 }
 
-/// Of the content of all files, so that it is known when one has changed.
+/// The digest of the content of all files, to detect changes.
 fn digest(config: &ClusterConfig) -> Result<[u8; 32], Vec<String>> {
     let ClusterConfig { credentials_file, nkey_file, password_file, token_file, ca, certificate, key, .. } = config;
     let files = [
@@ -145,15 +151,15 @@ fn digest(config: &ClusterConfig) -> Result<[u8; 32], Vec<String>> {
         ("certificate", certificate),
         ("key", key),
     ];
-    let (mut hash, mut wrong) = (Sha256::new(), Vec::new());
+    let (mut hash, mut errors) = (Sha256::new(), Vec::new());
     for (name, file) in files {
         let Some(path) = file.get() else { continue };
         match files::text(path, FILE_MAX_BYTES) {
             Ok(text) => hash.update(Sha256::digest(text)),
-            Err(why) => wrong.push(format!("cluster.{name}: {}: {why}", path.display())),
+            Err(why) => errors.push(format!("cluster.{name}: {}: {why}", path.display())),
         }
     }
-    if wrong.is_empty() { Ok(hash.finalize().into()) } else { Err(wrong) }
+    if errors.is_empty() { Ok(hash.finalize().into()) } else { Err(errors) }
 }
 
 #[cfg(test)]
@@ -164,7 +170,7 @@ mod tests {
     fn read(settings: &[&str]) -> Result<Option<Plan>, Vec<String>> {
         let overrides: Vec<_> =
             settings.iter().map(|text| Override::from_argument(text).expect("a key and a value")).collect();
-        Plan::read(&Config::load(None, &overrides).expect("good"))
+        Plan::read(&Config::load(None, &overrides).expect("a valid configuration"))
     }
 
     #[test]
@@ -172,7 +178,7 @@ mod tests {
         assert!(read(&[]).is_ok_and(|plan| plan.is_none()));
         assert!(read(&["cluster.servers="]).is_ok_and(|plan| plan.is_none()));
         let plan = read(&["cluster.servers=nats://a:4222,b", "cluster.name=n", "cluster.reference=x:1"]);
-        let plan = plan.expect("good").expect("a cluster");
+        let plan = plan.expect("a valid plan").expect("a cluster");
         let settings = plan.settings(3);
         assert_eq!(
             settings.access.servers.iter().map(Address::to_string).collect::<Vec<_>>(),
@@ -184,23 +190,23 @@ mod tests {
 
     #[test]
     fn what_is_wrong_is_told_at_once_and_without_secrets() {
-        let Err(wrong) = read(&[
+        let Err(errors) = read(&[
             "cluster.servers=nats://me:geheim@a",
             "cluster.nkey_file=/no/such/file",
             "cluster.token_file=/no/such/file",
             "cluster.key=/no/such/key",
         ]) else {
-            panic!("taken")
+            panic!("accepted")
         };
-        let said = wrong.join("\n");
+        let text = errors.join("\n");
         for part in [
             "cluster.servers: address 1",
             "keep one of them",
             "cluster.certificate and cluster.key",
             "cluster.nkey_file: /no/such/file",
         ] {
-            assert!(said.contains(part), "{part}: {said}");
+            assert!(text.contains(part), "{part}: {text}");
         }
-        assert!(!said.contains("geheim"), "{said}");
+        assert!(!text.contains("geheim"), "{text}");
     }
 }

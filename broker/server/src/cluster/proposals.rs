@@ -1,4 +1,4 @@
-//! Revisions that operators have proposed by this node, until it is known what has become of them.
+//! Pending proposals of this node, waiting for their outcome.
 
 use std::collections::HashMap;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
@@ -6,7 +6,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use tautwire_cluster::ProposalOutcome;
 
-/// Who waits, by ticket.
+/// The waiting callers by ticket.
 #[derive(Default)]
 pub(super) struct Proposals(Mutex<Waiting>);
 
@@ -17,7 +17,7 @@ struct Waiting {
 }
 
 impl Proposals {
-    /// A ticket for a proposal, and where its outcome comes. Nothing comes of one that the life of the node has ended over.
+    /// Creates a ticket with a receiver for the outcome. The receiver is disconnected if the incarnation ends first.
     pub(super) fn ticket(&self) -> (u64, Receiver<ProposalOutcome>) {
         let mut waiting = self.waiting();
         waiting.last += 1;
@@ -27,8 +27,8 @@ impl Proposals {
         (ticket, outcome)
     }
 
-    /// Nobody waits for this one any more.
-    pub(super) fn forget(&self, ticket: u64) {
+    /// Removes a ticket that nobody waits for any more.
+    pub(super) fn remove(&self, ticket: u64) {
         self.waiting().by_ticket.remove(&ticket);
     }
 
@@ -38,8 +38,8 @@ impl Proposals {
         }
     }
 
-    /// A life is over: what has become of its proposals is not known.
-    pub(super) fn give_up(&self) {
+    /// Drops all tickets after an incarnation has ended: the outcomes are unknown.
+    pub(super) fn clear(&self) {
         self.waiting().by_ticket.clear();
     }
 
@@ -58,7 +58,7 @@ mod tests {
         let (first, to_first) = proposals.ticket();
         let (second, to_second) = proposals.ticket();
         proposals.decide(second, ProposalOutcome::Accepted(4));
-        proposals.forget(first);
+        proposals.remove(first);
         proposals.decide(first, ProposalOutcome::TooLarge);
         assert_eq!(to_second.recv(), Ok(ProposalOutcome::Accepted(4)));
         assert!(to_first.recv().is_err());
@@ -68,7 +68,7 @@ mod tests {
     fn nothing_comes_of_a_life_that_is_over() {
         let proposals = Proposals::default();
         let (_, outcome) = proposals.ticket();
-        proposals.give_up();
+        proposals.clear();
         assert!(outcome.recv().is_err());
     }
 }

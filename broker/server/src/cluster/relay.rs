@@ -1,4 +1,4 @@
-//! What goes between the threads that serve clients and the thread of the cluster. Nobody waits here for anybody.
+//! Forwards requests and decisions between the threads that serve clients and the cluster's thread, without blocking.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::fmt;
@@ -21,62 +21,62 @@ use super::revisions::Revisions;
 use super::session_shards::SessionShards;
 use crate::time::since_epoch;
 
-/// What a shard asks is numbered with its own number in the highest byte.
+/// Request tickets of a shard have its number in the highest byte.
 const SHARD_SHIFT: u32 = 56;
-/// How often it is looked whether a life has room for what it must be told.
+/// Poll interval while the command queue is full.
 const QUEUE_POLL: Duration = Duration::from_millis(20);
-/// LifeSupervisor that have ended and whose successor has not begun.
+/// Limit for ended incarnations whose successor has not started.
 const ENDED_MAX: usize = 4;
 
-/// Hands on what shards ask and what the cluster decides, over all lives of the node.
+/// Forwards requests of shards and decisions of the cluster, across all incarnations of the node.
 pub(super) struct Relay {
     seed: Seed,
-    mail: OnceLock<ClusterSender>,
-    /// The way to the life that goes on.
+    sender: OnceLock<ClusterSender>,
+    /// The handle of the current incarnation.
     life: RwLock<Option<Handle>>,
-    /// By shard: commands that go before all that it asks next.
+    /// By shard: commands to send before its next request.
     waiting: Box<[Mutex<VecDeque<Command>>]>,
     clients: Mutex<Clients>,
-    /// Shards with filters, a bit for each.
+    /// Bit mask of shards with filters.
     listening: AtomicU64,
     is_draining: AtomicBool,
-    condition: Mutex<Option<ConnectionStatus>>,
-    serving: AdminServer,
-    /// What the cluster shares.
+    connection: Mutex<Option<ConnectionStatus>>,
+    serving: ServingState,
+    /// The shared configuration.
     pub(super) revisions: Revisions,
     pub(super) proposals: Proposals,
     ended: SyncSender<EndReason>,
 }
 
-/// Where clients and filters are at home.
+/// The shards of clients and filters.
 #[derive(Default)]
 struct Clients {
-    homes: SessionShards,
-    /// Filters of connected clients, by shard. They hold over all lives.
-    listened: HashMap<ShardIndex, HashSet<Box<str>>>,
+    sessions: SessionShards,
+    /// Filters of connected clients by shard. They persist across incarnations.
+    filters: HashMap<ShardIndex, HashSet<Box<str>>>,
 }
 
-/// Whether clients are served, for those who wait for that.
+/// Whether clients are served, with a condition variable to wait for it.
 #[derive(Default)]
-struct AdminServer {
+struct ServingState {
     state: Mutex<bool>,
     changed: Condvar,
 }
 
 impl Relay {
-    /// One for so many threads. LifeSupervisor that are over are told to the receiver.
+    /// Creates a relay for this many threads. Ended incarnations are sent to the receiver.
     pub(super) fn new(seed: Seed, threads: usize) -> (Relay, Receiver<EndReason>) {
         let (ended, ends) = sync_channel(ENDED_MAX);
         let relay = Relay {
             seed,
-            mail: OnceLock::new(),
+            sender: OnceLock::new(),
             life: RwLock::new(None),
             waiting: (0..threads).map(|_| Mutex::default()).collect(),
             clients: Mutex::default(),
             listening: AtomicU64::new(0),
             is_draining: AtomicBool::new(false),
-            condition: Mutex::default(),
-            serving: AdminServer::default(),
+            connection: Mutex::default(),
+            serving: ServingState::default(),
             revisions: Revisions::default(),
             proposals: Proposals::default(),
             ended,
@@ -84,29 +84,29 @@ impl Relay {
         (relay, ends)
     }
 
-    /// From now on shards can be told something.
-    pub(super) fn connect(&self, mail: ClusterSender) {
-        let _ = self.mail.set(mail);
+    /// Sets the sender to the shards.
+    pub(super) fn connect(&self, sender: ClusterSender) {
+        let _ = self.sender.set(sender);
     }
 
-    /// The way to the life that goes on, if one does.
+    /// The handle of the current incarnation, if there is one.
     pub(super) fn life(&self) -> Option<Handle> {
-        self.way().clone()
+        self.handle().clone()
     }
 
-    /// Asks the node something that it answers at once, if it lives.
+    /// Requests the status of the node, which responds at once if it has joined.
     pub(super) fn report(&self, wait: Duration) -> Option<Status> {
         let (to, answer) = sync_channel(1);
         self.life()?.give(Command::Report(to)).ok()?;
         answer.recv_timeout(wait).ok()
     }
 
-    /// How it is with the way to the servers, as far as it has been told.
+    /// The last reported status of the connection to the servers.
     pub(super) fn connection_status(&self) -> Option<ConnectionStatus> {
-        lock(&self.condition).clone()
+        lock(&self.connection).clone()
     }
 
-    /// Tells the life that goes on which revision of the configuration holds here, or cannot. A life that begins later asks again.
+    /// Reports to the current incarnation whether a revision of the configuration is in effect. A later incarnation asks again.
     pub(super) fn configured(&self, number: u64, is_applied: bool) {
         while let Some(life) = self.life()
             && matches!(life.give(Command::Configured { number, is_applied }), Err(Refused::Full(_)))
@@ -115,14 +115,14 @@ impl Relay {
         }
     }
 
-    /// Waits for `wait` at most; says whether clients are served.
+    /// Waits for at most `wait`. Returns whether clients are served.
     pub(super) fn await_service(&self, wait: Duration) -> bool {
-        let AdminServer { state, changed } = &self.serving;
+        let ServingState { state, changed } = &self.serving;
         let waited = changed.wait_timeout_while(lock(state), wait, |is_serving| !*is_serving);
         *waited.unwrap_or_else(PoisonError::into_inner).0
     }
 
-    /// Has another node drained, by its name; `None` where this node has no life that could ask, or does not answer.
+    /// Drains another node by its name; `None` if this node has not joined the cluster or does not respond.
     pub(super) fn drain_peer(
         &self,
         node: &str,
@@ -136,7 +136,7 @@ impl Relay {
         outcome.recv_timeout(wait).ok()
     }
 
-    /// Whether an operator has said that the node is to end. There is no way back.
+    /// Whether an operator has requested a drain, which cannot be undone.
     pub(super) fn is_draining(&self) -> bool {
         self.is_draining.load(Ordering::Relaxed)
     }
@@ -145,9 +145,9 @@ impl Relay {
         self.is_draining.store(true, Ordering::Relaxed);
     }
 
-    /// An operator has asked another node to have this one drained.
+    /// Handles a drain of this node that was requested through another node.
     fn on_drain_requested(&self, from: &str, is_for_good: bool, by: &str) {
-        log::info!("the node is drained: {by} has asked the node with the life {from} for it");
+        log::info!("draining this node: requested by {by} through the node with incarnation {from}");
         log::error!(
             target: crate::log::audit::TARGET,
             event = "cluster_drain", by = by, through = from, for_good = is_for_good;
@@ -156,7 +156,7 @@ impl Relay {
         self.start_drain();
     }
 
-    fn way(&self) -> RwLockReadGuard<'_, Option<Handle>> {
+    fn handle(&self) -> RwLockReadGuard<'_, Option<Handle>> {
         self.life.read().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -169,14 +169,14 @@ impl Relay {
     }
 
     fn wake_all(&self) {
-        if let Some(mail) = self.mail.get() {
-            self.shards().for_each(|shard| mail.wake(shard));
+        if let Some(sender) = self.sender.get() {
+            self.shards().for_each(|shard| sender.wake(shard));
         }
     }
 
     fn notify(&self, shard: ShardIndex, event: ClusterEvent) {
-        if let Some(mail) = self.mail.get() {
-            mail.send(shard, event);
+        if let Some(sender) = self.sender.get() {
+            sender.send(shard, event);
         }
     }
 
@@ -184,16 +184,16 @@ impl Relay {
         self.shards().for_each(|shard| self.notify(shard, event.clone()));
     }
 
-    /// What a shard asks, for the node; `None` where there is nothing for it to do.
+    /// Converts a request of a shard to a command for the node; `None` if there is nothing to do.
     fn command(&self, shard: ShardIndex, request: ClusterRequest, handle: Option<&Handle>) -> Option<Command> {
         let number = usize::from(shard.0);
         Some(match request {
             ClusterRequest::Claim { ticket, name, start } => {
-                self.clients().homes.claim(self.seed.client(&name), shard, ticket);
+                self.clients().sessions.claim(self.seed.client(&name), shard, ticket);
                 Command::Claim { ticket, client_id: name.into(), start }
             }
             ClusterRequest::Abandon { client, ticket } => {
-                self.clients().homes.end_claim(ticket);
+                self.clients().sessions.end_claim(ticket);
                 Command::Abandon { client, ticket }
             }
             ClusterRequest::Publish { client, ticket, refusal_seen, topic, packet_id, retain, message } => {
@@ -220,7 +220,7 @@ impl Relay {
             ClusterRequest::SetDisconnectSettings { client, terms } => Command::SetDisconnectSettings { client, terms },
             ClusterRequest::RetainedSync { ticket } => Command::RetainedSync { ticket },
             ClusterRequest::Left { client, state } => {
-                self.clients().homes.leave(client);
+                self.clients().sessions.leave(client);
                 Command::Left { client, state }
             }
             ClusterRequest::Received { partition, until } => Command::Received { shard: number, partition, until },
@@ -245,13 +245,13 @@ impl Relay {
             ClusterRequest::InterestSync { ticket } => Command::InterestSync { ticket },
             ClusterRequest::AddInterest(filter) => {
                 let mut clients = self.clients();
-                let is_new = clients.listened.entry(shard).or_default().insert(filter.clone());
+                let is_new = clients.filters.entry(shard).or_default().insert(filter.clone());
                 self.listening.fetch_or(1 << number, Ordering::Relaxed);
                 return is_new.then(|| Command::AddInterest { filter: filter.into() });
             }
             ClusterRequest::RemoveInterest(filter) => {
                 let mut clients = self.clients();
-                let filters = clients.listened.entry(shard).or_default();
+                let filters = clients.filters.entry(shard).or_default();
                 let was_there = filters.remove(&filter);
                 if filters.is_empty() {
                     self.listening.fetch_and(!(1 << number), Ordering::Relaxed);
@@ -261,7 +261,7 @@ impl Relay {
         })
     }
 
-    /// The node cannot have it, and never will. Gives what it is to be told instead.
+    /// Handles a command that the node can never accept. Returns a command to send instead.
     fn refuse(&self, shard: ShardIndex, command: &Command) -> Option<Command> {
         match command {
             Command::Publish { client, ticket, .. } => {
@@ -271,7 +271,7 @@ impl Relay {
                 self.notify(shard, ClusterEvent::Decided(Decision::Published { ticket: *ticket, is_stored: false }));
             }
             Command::SetDisconnectSettings { client, .. } => log::error!(
-                "the will of the client {client} is more than the NATS servers take, and is not kept; raise max_payload there \
+                "the will of the client {client} exceeds the limit of the NATS servers and is not stored; raise max_payload there \
                  [cluster_will_too_large]"
             ),
             Command::Save { client, state, .. } => {
@@ -292,20 +292,20 @@ impl ClusterThread for Relay {
     fn ask(&self, shard: ShardIndex, requests: &mut VecDeque<ClusterRequest>) {
         let Some(waiting) = self.waiting.get(usize::from(shard.0)) else { return };
         let mut waiting = lock(waiting);
-        let way = self.way();
+        let guard = self.handle();
         loop {
             let command = match waiting.pop_front() {
                 Some(command) => command,
                 None => match requests.pop_front() {
-                    Some(request) => match self.command(shard, request, way.as_ref()) {
+                    Some(request) => match self.command(shard, request, guard.as_ref()) {
                         Some(command) => command,
                         None => continue,
                     },
                     None => return,
                 },
             };
-            // Where no life goes on, it is for nobody: the shard has been told so, or is about to be.
-            let Some(handle) = &*way else { continue };
+            // Without an incarnation the command is dropped: the shard has been notified, or is about to be.
+            let Some(handle) = &*guard else { continue };
             match handle.give(command) {
                 Ok(()) | Err(Refused::Over(_)) => {}
                 Err(Refused::TooLarge(command)) => {
@@ -319,19 +319,19 @@ impl ClusterThread for Relay {
     }
 
     fn holds_lease(&self) -> bool {
-        self.way().as_ref().is_some_and(Handle::is_serving)
+        self.handle().as_ref().is_some_and(Handle::is_serving)
     }
 }
 
 impl Broker for Relay {
-    /// Shards ask it from now on, and it listens to what clients have subscribed to before.
+    /// Connects the shards to a new incarnation, and restores the filters of clients.
     fn life_started(&self, life: &Handle) {
-        // No shard asks anything meanwhile, so what each listens to is said once.
+        // Shards send no requests while their queues are locked, so each filter is sent once.
         let mut waiting: Vec<_> = self.waiting.iter().map(lock).collect();
         *self.life.write().unwrap_or_else(PoisonError::into_inner) = Some(life.clone());
         let clients = self.clients();
         for (number, commands) in waiting.iter_mut().enumerate() {
-            let filters = clients.listened.get(&ShardIndex(number as u8));
+            let filters = clients.filters.get(&ShardIndex(number as u8));
             let listen = |filter: Box<str>| Command::AddInterest { filter: filter.into() };
             **commands = filters.into_iter().flatten().cloned().map(listen).collect();
         }
@@ -354,11 +354,11 @@ impl Broker for Relay {
                 return self.notify_all(&ClusterEvent::Retained(changes.into()));
             }
             Decision::Serve { ticket, .. } => {
-                self.clients().homes.serve(ticket);
+                self.clients().sessions.serve(ticket);
                 shard_of(ticket)
             }
             Decision::Refuse { ticket, .. } | Decision::Redirect { ticket, .. } => {
-                self.clients().homes.end_claim(ticket);
+                self.clients().sessions.end_claim(ticket);
                 shard_of(ticket)
             }
             Decision::Published { ticket, .. }
@@ -371,29 +371,29 @@ impl Broker for Relay {
             | Decision::Completed { client, .. }
             | Decision::Joined { client, .. }
             | Decision::NotJoined { client, .. }
-            | Decision::Saved { client, .. } => self.clients().homes.of(client),
-            Decision::Lost(client) => self.clients().homes.leave(client),
+            | Decision::Saved { client, .. } => self.clients().sessions.of(client),
+            Decision::Lost(client) => self.clients().sessions.leave(client),
             Decision::Lease { group, .. } | Decision::Recall { group, .. } => Some(home_of(group, self.waiting.len())),
             Decision::Arrived(_) => return self.notify_all(&ClusterEvent::Decided(decision)),
             Decision::Suspended | Decision::Resumed | Decision::Fenced | Decision::Drained => {
                 self.serving.set(decision == Decision::Resumed);
                 if matches!(decision, Decision::Fenced | Decision::Drained) {
                     *self.life.write().unwrap_or_else(PoisonError::into_inner) = None;
-                    self.clients().homes.clear();
+                    self.clients().sessions.clear();
                 }
                 return self.notify_all(&ClusterEvent::Decided(decision));
             }
             Decision::Unreadable { partition, sequence, error } => {
                 log::error!(
-                    "group {} of partition {partition} of the cluster's log cannot be read: {error}; nothing of this partition \
-                     reaches clients of this broker before it is upgraded [cluster_unreadable]",
+                    "group {} of partition {partition} of the cluster's log cannot be read: {error}; this broker delivers nothing more of \
+                     this partition until it is upgraded [cluster_unreadable]",
                     sequence.0
                 );
                 return;
             }
             Decision::UnreadableNode { node, error } => {
                 log::error!(
-                    "the record of the node {node} cannot be read: {error}; while it has sessions, their clients are refused here \
+                    "the record of the node {node} cannot be read: {error}; clients with sessions on that node are refused here \
                      [cluster_node_unreadable]"
                 );
                 return;
@@ -404,7 +404,7 @@ impl Broker for Relay {
             Decision::DrainRequested { from, is_for_good, by } => {
                 return self.on_drain_requested(&from.to_string(), is_for_good, &by);
             }
-            // Orders are answered to those who gave them.
+            // Results are sent to the callers.
             Decision::PeerCommandResult { .. } => return,
         };
         if let Some(shard) = shard {
@@ -413,15 +413,15 @@ impl Broker for Relay {
     }
 
     fn receive_broadcast(&self, _: &str, _: &str, message: Arc<[u8]>) -> bool {
-        let Some(mail) = self.mail.get() else { return false };
+        let Some(sender) = self.sender.get() else { return false };
         let listening = self.listening.load(Ordering::Relaxed);
         let is_listening = |shard: &ShardIndex| listening >> shard.0 & 1 == 1;
-        // Each shard has tables of its own, and finds out by itself who wants it.
-        let offer = |all, shard| mail.try_send(shard, ClusterEvent::BusMessages(message.clone())) && all;
+        // Each shard has its own tables and filters by itself.
+        let offer = |all, shard| sender.try_send(shard, ClusterEvent::BusMessages(message.clone())) && all;
         self.shards().filter(is_listening).fold(true, offer)
     }
 
-    /// Shards bound what their clients have on the way, all together, below what the node holds.
+    /// Not needed: shards limit the pending messages of all their clients together below the limit of the node.
     fn pause_reading(&self, _: ClientKey) {}
 
     fn resume_reading(&self, _: ClientKey) {}
@@ -430,20 +430,20 @@ impl Broker for Relay {
         self.wake_all();
     }
 
-    fn connection_status(&self, condition: &ConnectionStatus) {
-        *lock(&self.condition) = Some(condition.clone());
+    fn connection_status(&self, connection: &ConnectionStatus) {
+        *lock(&self.connection) = Some(connection.clone());
     }
 
     fn life_ended(&self, ended: &EndReason) {
         self.serving.set(false);
         *self.life.write().unwrap_or_else(PoisonError::into_inner) = None;
-        self.proposals.give_up();
-        // There is never more than one life that ends.
+        self.proposals.clear();
+        // At most one incarnation ends at a time.
         let _ = self.ended.try_send(ended.clone());
     }
 }
 
-impl AdminServer {
+impl ServingState {
     fn set(&self, is_serving: bool) {
         *lock(&self.state) = is_serving;
         self.changed.notify_all();
@@ -458,8 +458,8 @@ impl fmt::Debug for Relay {
 
 fn log_state_too_large(client: ClientKey, bytes: usize) {
     log::error!(
-        "the state of the client {client} has {bytes} bytes, which is more than the NATS servers take; its connection ends, and what was \
-         saved before holds; raise max_payload there [cluster_state_too_large]"
+        "the state of the client {client} has {bytes} bytes, which exceeds the limit of the NATS servers; its connection is closed, and the \
+         state saved before remains; raise max_payload there [cluster_state_too_large]"
     );
 }
 
@@ -467,7 +467,7 @@ fn lock<T>(of: &Mutex<T>) -> MutexGuard<'_, T> {
     of.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// A moment of the node's clock, which leases are measured by, as the shards' clock says it.
+/// Converts a time of the node's clock, which measures leases, to the shards' clock.
 fn unix_ms(at_ms: u64) -> u64 {
     let unix_ms = u64::try_from(since_epoch().as_millis()).unwrap_or(u64::MAX);
     unix_ms.saturating_add(at_ms.saturating_sub(tautwire_nats::now_ms()))

@@ -1,4 +1,4 @@
-//! The revisions of what the cluster shares, on their way from the cluster's thread to the one that takes them on.
+//! Revisions of the shared configuration, passed from the cluster's thread to the thread that applies them.
 
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
@@ -8,10 +8,10 @@ use tautwire_contracts::Files;
 
 use crate::shared::{Part, Parts, Shared};
 
-/// The name of a part that is one of the files of a folder begins so.
+/// The name prefix of a part that is a file of the contracts folder.
 const FILE_PREFIX: &str = "contracts/";
 
-/// What is there and what holds here.
+/// The known revisions, and the one in effect on this node.
 #[derive(Default)]
 pub(super) struct Revisions {
     state: Mutex<State>,
@@ -20,36 +20,36 @@ pub(super) struct Revisions {
 
 #[derive(Default)]
 struct State {
-    /// The last one that could be read.
+    /// The last revision that could be read.
     seen: Arc<Shared>,
-    /// The one that holds.
+    /// The revision in effect.
     held: Arc<Shared>,
-    /// The number of the last one that was taken on or refused.
+    /// The number of the last revision that was applied or refused.
     settled: u64,
-    /// What somebody has to see to.
+    /// The pending task of the applying thread.
     work: Option<RevisionTask>,
-    /// Why the last one that was offered does not hold.
+    /// Why the latest revision is not in effect.
     refused: Option<RefusedRevision>,
-    /// Revisions that were refused since the broker began.
+    /// The number of revisions refused since the broker started.
     refusals: u64,
     is_over: bool,
 }
 
-/// A revision that this broker does not have, and why.
+/// A revision that this broker does not apply, and why.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct RefusedRevision {
-    /// `None`: not even that can be read.
+    /// `None` if not even the number can be read.
     pub(super) number: Option<u64>,
     pub(super) why: Vec<String>,
 }
 
 enum RevisionTask {
     Apply(Arc<Shared>),
-    /// It needs a newer broker.
+    /// The revision needs a newer broker.
     Refuse(u64),
 }
 
-/// How it is with the revisions.
+/// The state of the revisions.
 pub(super) struct RevisionStatus {
     pub(super) held: Arc<Shared>,
     pub(super) refused: Option<RefusedRevision>,
@@ -57,13 +57,13 @@ pub(super) struct RevisionStatus {
 }
 
 impl Revisions {
-    /// The cluster has a revision. One that was not taken on yet makes way for it.
+    /// Offers a new revision of the cluster. It replaces one that is still pending.
     pub(super) fn offer(&self, number: u64, parts: &[ConfigPart]) {
         let mut state = self.state();
         match read(parts) {
             Ok(parts) => {
                 state.seen = Arc::new(Shared { number, parts });
-                // It takes the place of whatever was refused before.
+                // It replaces whatever was refused before.
                 if let Some(refused) = &mut state.refused {
                     refused.number = Some(number);
                 }
@@ -78,14 +78,14 @@ impl Revisions {
         self.changed.notify_all();
     }
 
-    /// The cluster has a revision that cannot be read.
+    /// Records that the cluster has a revision that cannot be read.
     pub(super) fn mark_unsupported(&self) {
-        let why = "it is written in another version; upgrade this broker [cluster_configuration]".to_owned();
+        let why = "it is in a newer format; upgrade this broker [cluster_configuration]".to_owned();
         self.state().refuse(RefusedRevision { number: None, why: vec![why] });
         self.changed.notify_all();
     }
 
-    /// Something has changed here: what was refused is tried again.
+    /// Retries a refused revision after a local change.
     pub(super) fn retry_refused(&self) {
         let mut state = self.state();
         let seen = state.seen.clone();
@@ -95,7 +95,7 @@ impl Revisions {
         }
     }
 
-    /// Takes on one after the other until it is over. `answer` tells the cluster which one holds, or does not.
+    /// Applies revisions until the end. `answer` reports to the cluster whether each one is in effect.
     pub(super) fn apply(&self, apply: impl Fn(&Arc<Shared>) -> Result<(), Vec<String>>, answer: impl Fn(u64, bool)) {
         loop {
             let mut state = self.state();
@@ -106,32 +106,32 @@ impl Revisions {
                     None => state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner),
                 }
             };
-            let is_reading_paused = matches!(&work, RevisionTask::Apply(next) if *next == state.held);
+            let is_unchanged = matches!(&work, RevisionTask::Apply(next) if *next == state.held);
             drop(state);
             match work {
                 RevisionTask::Refuse(number) => answer(number, false),
                 RevisionTask::Apply(next) => {
-                    let taken = if is_reading_paused { Ok(()) } else { apply(&next) };
-                    let (number, is_applied) = (next.number, taken.is_ok());
-                    self.settle(next, taken);
+                    let result = if is_unchanged { Ok(()) } else { apply(&next) };
+                    let (number, is_applied) = (next.number, result.is_ok());
+                    self.settle(next, result);
                     answer(number, is_applied);
                 }
             }
         }
     }
 
-    fn settle(&self, next: Arc<Shared>, taken: Result<(), Vec<String>>) {
+    fn settle(&self, next: Arc<Shared>, result: Result<(), Vec<String>>) {
         let number = next.number;
         let mut state = self.state();
-        match taken {
+        match result {
             Ok(()) => {
                 if *next != *state.held {
                     let parts: Vec<_> = next.parts.names().collect();
                     let shared = if parts.is_empty() { "nothing".to_owned() } else { parts.join(", ") };
-                    log::info!("revision {number} of the cluster's configuration holds; it shares {shared}");
+                    log::info!("revision {number} of the cluster's configuration is in effect; it shares {shared}");
                 }
                 state.held = next;
-                // What is refused of a later one stands.
+                // The refusal of a later revision remains.
                 if state.refused.as_ref().is_some_and(|refused| (1..=number).contains(&refused.number.unwrap_or(0))) {
                     state.refused = None;
                 }
@@ -142,19 +142,19 @@ impl Revisions {
         self.changed.notify_all();
     }
 
-    /// The last one that could be read.
+    /// The last revision that could be read.
     pub(super) fn seen(&self) -> Arc<Shared> {
         self.state().seen.clone()
     }
 
-    /// The same, once it has this number or a later one, or `until` has come.
-    pub(super) fn await_revision_seen(&self, number: u64, until: Instant) -> Arc<Shared> {
-        self.wait(until, |state| state.seen.number >= number).seen.clone()
+    /// The same, after waiting for this number or a later one, until the deadline.
+    pub(super) fn await_revision_seen(&self, number: u64, deadline: Instant) -> Arc<Shared> {
+        self.wait(deadline, |state| state.seen.number >= number).seen.clone()
     }
 
-    /// Waits until this revision or a later one has been taken on or refused, or `until` has come.
-    pub(super) fn await_applied(&self, number: u64, until: Instant) {
-        drop(self.wait(until, |state| state.settled >= number));
+    /// Waits until this or a later revision has been applied or refused, or until the deadline.
+    pub(super) fn await_applied(&self, number: u64, deadline: Instant) {
+        drop(self.wait(deadline, |state| state.settled >= number));
     }
 
     pub(super) fn status(&self) -> RevisionStatus {
@@ -162,15 +162,15 @@ impl Revisions {
         RevisionStatus { held: state.held.clone(), refused: state.refused.clone(), refusals: state.refusals }
     }
 
-    /// Nothing more is taken on.
+    /// Stops applying revisions.
     pub(super) fn end(&self) {
         self.state().is_over = true;
         self.changed.notify_all();
     }
 
-    fn wait(&self, until: Instant, is_it: impl Fn(&State) -> bool) -> MutexGuard<'_, State> {
-        let left = until.saturating_duration_since(Instant::now());
-        let waited = self.changed.wait_timeout_while(self.state(), left, |state| !is_it(state));
+    fn wait(&self, deadline: Instant, is_done: impl Fn(&State) -> bool) -> MutexGuard<'_, State> {
+        let left = deadline.saturating_duration_since(Instant::now());
+        let waited = self.changed.wait_timeout_while(self.state(), left, |state| !is_done(state));
         waited.unwrap_or_else(PoisonError::into_inner).0
     }
 
@@ -184,10 +184,10 @@ impl State {
         if self.refused.as_ref() == Some(&refused) {
             return;
         }
-        let number = refused.number.map_or("the last revision".to_owned(), |number| format!("revision {number}"));
+        let number = refused.number.map_or("the latest revision".to_owned(), |number| format!("revision {number}"));
         refused.why.iter().for_each(|line| log::error!("{number} of the cluster's configuration: {line}"));
         log::error!(
-            "this broker cannot take on {number} of the cluster's configuration: it keeps what it has, and takes no new clients \
+            "cannot apply {number} of the cluster's configuration: this broker keeps its current configuration and accepts no new clients \
              [cluster_configuration]"
         );
         self.refusals += 1;
@@ -195,11 +195,11 @@ impl State {
     }
 }
 
-/// What a revision says.
+/// Decodes the parts of a revision.
 fn read(parts: &[ConfigPart]) -> Result<Parts, String> {
     let mut read = Parts::default();
     for ConfigPart { name, bytes } in parts {
-        let newer = || format!("the part {name:?} is not known; upgrade this broker [cluster_configuration]");
+        let newer = || format!("unknown part {name:?}; upgrade this broker [cluster_configuration]");
         let text = || String::from_utf8(bytes.clone()).map_err(|_| newer());
         match (Part::of(name), name.strip_prefix(FILE_PREFIX)) {
             (Some(Part::Acl), _) => read.acl = Some(text()?),
@@ -213,16 +213,16 @@ fn read(parts: &[ConfigPart]) -> Result<Parts, String> {
     Ok(read)
 }
 
-/// The same as the store has it.
-pub(super) fn written(parts: &Parts) -> Vec<ConfigPart> {
+/// Encodes the parts for the store.
+pub(super) fn to_config_parts(parts: &Parts) -> Vec<ConfigPart> {
     let part = |name: &str, text: &str| ConfigPart { name: name.to_owned(), bytes: text.as_bytes().to_vec() };
-    let mut written: Vec<ConfigPart> = parts.texts().map(|(name, text)| part(name.name(), text)).collect();
+    let mut encoded: Vec<ConfigPart> = parts.texts().map(|(name, text)| part(name.name(), text)).collect();
     if let Some(files) = &parts.contracts {
         // A folder without files is shared as well.
-        written.push(part(Part::Contracts.name(), ""));
-        written.extend(files.iter().map(|(path, text)| part(&format!("{FILE_PREFIX}{path}"), text)));
+        encoded.push(part(Part::Contracts.name(), ""));
+        encoded.extend(files.iter().map(|(path, text)| part(&format!("{FILE_PREFIX}{path}"), text)));
     }
-    written
+    encoded
 }
 
 #[cfg(test)]
@@ -236,7 +236,7 @@ mod tests {
         Parts { users: Some(text.to_owned()), ..Parts::default() }
     }
 
-    /// Does the work that there is, and says what the cluster was answered.
+    /// Runs the pending task, and returns the answers to the cluster.
     fn work(revisions: &Revisions, is_good: bool) -> Vec<(u64, bool)> {
         let answers = RefCell::new(Vec::new());
         let apply = |_: &Arc<Shared>| if is_good { Ok(()) } else { Err(vec!["wrong".to_owned()]) };
@@ -254,7 +254,7 @@ mod tests {
         for contracts in [None, Some(Files::new()), Some(files)] {
             let bans = Some("{}".to_owned());
             let parts = Parts { acl: Some("rules".to_owned()), users: None, contracts, bans };
-            assert!(read(&written(&parts)) == Ok(parts));
+            assert!(read(&to_config_parts(&parts)) == Ok(parts));
         }
     }
 
@@ -275,14 +275,14 @@ mod tests {
     #[test]
     fn what_was_refused_is_tried_again_and_holds_then() {
         let revisions = Revisions::default();
-        revisions.offer(1, &written(&users("ann:x")));
+        revisions.offer(1, &to_config_parts(&users("ann:x")));
         assert_eq!(work(&revisions, false), [(1, false)]);
         assert!(revisions.status().refused.is_some_and(|refused| refused.why == ["wrong"]));
         revisions.retry_refused();
         assert_eq!(work(&revisions, true), [(1, true)]);
         let RevisionStatus { held, refused, refusals } = revisions.status();
         assert_eq!((held.number, refused, refusals), (1, None, 1));
-        // Nothing is left to be tried.
+        // Nothing is left to retry.
         revisions.retry_refused();
         assert!(revisions.state().work.is_none());
     }
@@ -291,11 +291,11 @@ mod tests {
     fn the_next_life_of_the_node_hears_of_what_holds_without_taking_it_on_again() {
         let revisions = Revisions::default();
         for is_good in [true, false] {
-            revisions.offer(1, &written(&users("ann:x")));
+            revisions.offer(1, &to_config_parts(&users("ann:x")));
             assert_eq!(work(&revisions, is_good), [(1, true)]);
         }
-        // The same number in a store that has begun anew is not the same.
-        revisions.offer(1, &written(&users("bob:x")));
+        // The same number in a store that was recreated is another revision.
+        revisions.offer(1, &to_config_parts(&users("bob:x")));
         assert_eq!(work(&revisions, false), [(1, false)]);
         assert_eq!(revisions.status().held.parts, users("ann:x"));
     }
@@ -303,11 +303,11 @@ mod tests {
     #[test]
     fn a_later_revision_opens_what_an_earlier_one_has_closed() {
         let revisions = Revisions::default();
-        revisions.offer(1, &written(&users("a")));
+        revisions.offer(1, &to_config_parts(&users("a")));
         work(&revisions, false);
         revisions.mark_unsupported();
         assert!(revisions.status().refused.is_some_and(|refused| refused.number.is_none()));
-        revisions.offer(2, &written(&users("b")));
+        revisions.offer(2, &to_config_parts(&users("b")));
         assert_eq!(work(&revisions, true), [(2, true)]);
         assert_eq!(revisions.status().refused, None);
     }
@@ -315,11 +315,11 @@ mod tests {
     #[test]
     fn nobody_waits_for_what_is_there() {
         let revisions = Revisions::default();
-        revisions.offer(2, &written(&users("a")));
-        let at_once = Instant::now();
-        assert_eq!(revisions.await_revision_seen(2, at_once + Duration::from_secs(60)).number, 2);
-        assert_eq!(revisions.await_revision_seen(3, at_once).number, 2);
+        revisions.offer(2, &to_config_parts(&users("a")));
+        let now = Instant::now();
+        assert_eq!(revisions.await_revision_seen(2, now + Duration::from_secs(60)).number, 2);
+        assert_eq!(revisions.await_revision_seen(3, now).number, 2);
         work(&revisions, false);
-        revisions.await_applied(2, at_once + Duration::from_secs(60));
+        revisions.await_applied(2, now + Duration::from_secs(60));
     }
 }

@@ -1,4 +1,4 @@
-//! Which shard hears what is decided about a client.
+//! Which shard is notified of decisions about a client.
 
 use std::collections::HashMap;
 
@@ -8,10 +8,10 @@ use tautwire_router::ShardIndex;
 /// The shards that serve clients, or are about to.
 #[derive(Default)]
 pub(super) struct SessionShards {
-    /// The last claim of each client that waits for it, and who waits, by ticket.
+    /// The last pending claim of each client, and the pending claims by ticket.
     claimed: HashMap<ClientKey, ShardClaim>,
     waiting: HashMap<u64, ClientKey>,
-    /// Clients whose last claim is served: most are, so nothing else is kept of them.
+    /// Clients whose last claim is served. Most are, so nothing else is stored about them.
     served: HashMap<ClientKey, ShardIndex>,
 }
 
@@ -21,7 +21,7 @@ struct ShardClaim {
 }
 
 impl SessionShards {
-    /// A shard claims the session of a client.
+    /// Records that a shard claims the session of a client.
     pub(super) fn claim(&mut self, client: ClientKey, shard: ShardIndex, ticket: u64) {
         self.served.remove(&client);
         if let Some(earlier) = self.claimed.insert(client, ShardClaim { ticket, shard }) {
@@ -30,21 +30,21 @@ impl SessionShards {
         self.waiting.insert(ticket, client);
     }
 
-    /// The claim of this ticket is served.
+    /// Records that the claim of this ticket is served.
     pub(super) fn serve(&mut self, ticket: u64) {
         if let Some((client, shard)) = self.end_claim(ticket) {
             self.served.insert(client, shard);
         }
     }
 
-    /// The claim of this ticket is not served, or nobody waits for it any more.
+    /// Removes a claim that is not served, or that nobody waits for any more.
     pub(super) fn end_claim(&mut self, ticket: u64) -> Option<(ClientKey, ShardIndex)> {
         let client = self.waiting.remove(&ticket)?;
         let ShardClaim { shard, .. } = self.claimed.remove(&client)?;
         Some((client, shard))
     }
 
-    /// A session is not served here any more. Its client may have come back already: then the shard hears of the claim that follows.
+    /// Records that a session is no longer served here. If its client has already reconnected, returns the shard of the new claim.
     pub(super) fn leave(&mut self, client: ClientKey) -> Option<ShardIndex> {
         self.served.remove(&client).or_else(|| self.of(client))
     }
@@ -54,7 +54,7 @@ impl SessionShards {
         self.served.get(&client).copied().or_else(claimed)
     }
 
-    /// No session is served any more.
+    /// Removes all sessions.
     pub(super) fn clear(&mut self) {
         *self = SessionShards::default();
     }
@@ -69,34 +69,37 @@ mod tests {
 
     #[test]
     fn who_leaves_is_forgotten() {
-        let mut homes = SessionShards::default();
-        homes.claim(CLIENT, SHARD, 1);
-        homes.serve(1);
-        assert_eq!((homes.of(CLIENT), homes.leave(CLIENT), homes.of(CLIENT)), (Some(SHARD), Some(SHARD), None));
+        let mut sessions = SessionShards::default();
+        sessions.claim(CLIENT, SHARD, 1);
+        sessions.serve(1);
+        assert_eq!(
+            (sessions.of(CLIENT), sessions.leave(CLIENT), sessions.of(CLIENT)),
+            (Some(SHARD), Some(SHARD), None)
+        );
     }
 
     #[test]
     fn who_has_come_back_before_an_earlier_claim_was_left_is_not() {
-        let mut homes = SessionShards::default();
-        homes.claim(CLIENT, SHARD, 1);
-        homes.end_claim(1);
-        homes.claim(CLIENT, SHARD, 2);
-        // The first claim was served all the same, and its session given back since nobody waited for it.
-        homes.serve(1);
-        assert_eq!((homes.leave(CLIENT), homes.of(CLIENT)), (Some(SHARD), Some(SHARD)));
-        homes.serve(2);
-        assert_eq!((homes.leave(CLIENT), homes.of(CLIENT)), (Some(SHARD), None));
+        let mut sessions = SessionShards::default();
+        sessions.claim(CLIENT, SHARD, 1);
+        sessions.end_claim(1);
+        sessions.claim(CLIENT, SHARD, 2);
+        // The first claim was served all the same, and its session released, since nobody waited for it.
+        sessions.serve(1);
+        assert_eq!((sessions.leave(CLIENT), sessions.of(CLIENT)), (Some(SHARD), Some(SHARD)));
+        sessions.serve(2);
+        assert_eq!((sessions.leave(CLIENT), sessions.of(CLIENT)), (Some(SHARD), None));
     }
 
     #[test]
     fn a_claim_that_leads_to_nothing_leaves_nothing_behind() {
-        let mut homes = SessionShards::default();
+        let mut sessions = SessionShards::default();
         for ticket in 1..=2 {
-            homes.claim(CLIENT, SHARD, ticket);
+            sessions.claim(CLIENT, SHARD, ticket);
         }
-        homes.end_claim(1);
-        assert_eq!(homes.of(CLIENT), Some(SHARD), "the other one goes on");
-        homes.end_claim(2);
-        assert!(homes.claimed.is_empty() && homes.waiting.is_empty() && homes.served.is_empty());
+        sessions.end_claim(1);
+        assert_eq!(sessions.of(CLIENT), Some(SHARD), "the other claim is still pending");
+        sessions.end_claim(2);
+        assert!(sessions.claimed.is_empty() && sessions.waiting.is_empty() && sessions.served.is_empty());
     }
 }

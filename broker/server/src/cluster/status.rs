@@ -1,4 +1,4 @@
-//! How it is with a node, as the admin API tells it.
+//! The cluster status for the admin API.
 
 use tautwire_cluster::{NodeHealth, NodeStatus, ProducerStatus, SessionsStatus, Status};
 use tautwire_nats::ConnectionStatus;
@@ -6,12 +6,12 @@ use tautwire_nats::ConnectionStatus;
 use super::SharedConfigStatus;
 use crate::fields::{Fields, Value};
 
-/// The state of the node `name` as it sees itself and the others.
+/// The status of the node `name`, with its view of the others.
 pub(super) fn status(
     name: &str,
     status: &Status,
     sharing: &SharedConfigStatus,
-    condition: Option<&ConnectionStatus>,
+    connection: Option<&ConnectionStatus>,
 ) -> Fields {
     let Status {
         incarnation,
@@ -34,7 +34,7 @@ pub(super) fn status(
         .with("life", me.to_string())
         .with("serving", *is_serving)
         .with("draining", *is_draining)
-        .with("nats", connection_json(condition))
+        .with("nats", connection_json(connection))
         .with(
             "nodes",
             Value::List(nodes.iter().map(|node| Value::Object(node_json(node, node.incarnation == me))).collect()),
@@ -75,8 +75,8 @@ pub(super) fn status(
         .with("spreads_unanswered", counters.spreads_unanswered)
 }
 
-fn connection_json(condition: Option<&ConnectionStatus>) -> Fields {
-    let (state, why) = match condition {
+fn connection_json(connection: Option<&ConnectionStatus>) -> Fields {
+    let (state, why) = match connection {
         Some(ConnectionStatus::Ready | ConnectionStatus::AccessChanged) => ("ready", None),
         Some(ConnectionStatus::AccessRefused(error)) => ("ready", Some(error.to_string())),
         Some(ConnectionStatus::Waiting(error)) => ("waiting", Some(error.to_string())),

@@ -1,4 +1,4 @@
-//! One life of the node after the other. A life ends when others have taken the node for dead; then another one begins.
+//! Runs the incarnations of the node one after the other. One ends when the other nodes consider it dead; then the next one starts.
 
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
@@ -10,84 +10,82 @@ use tautwire_nats::{EndReason, Life, Settings, draw_incarnation};
 use super::node_directory::NodeDirectory;
 use super::relay::Relay;
 
-/// After something that somebody has to change, it is tried again after this time: the change may be made where no reload tells of it.
+/// Retry interval after errors that need intervention: the fix may come from elsewhere than a reload.
 const RETRY: Duration = Duration::from_secs(5);
-/// How often it is looked meanwhile whether the node is to end.
+/// Interval of checks for a shutdown while waiting.
 const POLL_INTERVAL: Duration = Duration::from_millis(100);
 
-/// Begins lives, on a thread of its own.
+/// Starts incarnations, on its own thread.
 pub(super) struct LifeSupervisor {
     pub(super) settings: Settings,
     pub(super) relay: Arc<Relay>,
-    pub(super) place: NodeDirectory,
+    pub(super) directory: NodeDirectory,
     pub(super) ends: Receiver<EndReason>,
-    /// The last life that began in this place.
+    /// The last incarnation started from this directory.
     pub(super) last: Option<Incarnation>,
 }
 
 impl LifeSupervisor {
-    /// Goes on until `stops` says so.
-    pub(super) fn run(mut self, stops: impl Fn() -> bool) {
-        // A life ends when it is dropped, and that waits for what is under way.
+    /// Runs until `is_stopping` returns true.
+    pub(super) fn run(mut self, is_stopping: impl Fn() -> bool) {
+        // Dropping a life ends it, and waits for pending work.
         let mut life = None;
-        let mut may_begin = true;
+        let mut may_start = true;
         loop {
-            if may_begin && life.is_none() && !stops() {
-                life = self.begin();
-                may_begin = life.is_none();
+            if may_start && life.is_none() && !is_stopping() {
+                life = self.start();
+                may_start = life.is_none();
             }
-            if may_begin {
-                pause(&stops);
+            if may_start {
+                pause(&is_stopping);
             }
             match self.ends.recv_timeout(POLL_INTERVAL) {
                 Ok(ended) => {
                     life = None;
-                    may_begin = self.goes_on(&ended, &stops);
+                    may_start = self.should_restart(&ended, &is_stopping);
                 }
                 Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => return,
             }
-            if stops() {
+            if is_stopping() {
                 return;
             }
         }
     }
 
-    fn begin(&mut self) -> Option<Life> {
+    fn start(&mut self) -> Option<Life> {
         let drawn = draw_incarnation().map_err(|error| error.to_string());
-        let written = drawn.and_then(|me| self.place.begin_life(me).map(|()| me));
-        let begun = written.and_then(|me| {
+        let written = drawn.and_then(|me| self.directory.begin_life(me).map(|()| me));
+        let life = written.and_then(|me| {
             let former = self.last.replace(me);
             Life::begin(self.settings.clone(), me, former, self.relay.clone()).map_err(|error| error.to_string())
         });
-        begun
-            .inspect_err(|error| log::error!("this broker cannot take part in the cluster, and tries again: {error}"))
-            .ok()
+        life.inspect_err(|error| log::error!("cannot join the cluster, retrying: {error}")).ok()
     }
 
-    /// Whether another life is to begin; waits for a while where that makes sense.
-    fn goes_on(&self, ended: &EndReason, stops: &impl Fn() -> bool) -> bool {
+    /// Whether to start the next incarnation; waits before a retry.
+    fn should_restart(&self, ended: &EndReason, is_stopping: &impl Fn() -> bool) -> bool {
         match ended {
             EndReason::Fenced => true,
             EndReason::Drained => {
-                log::info!("the node has been drained: nothing of it is left, and the broker may be stopped");
+                log::info!("the node is drained: the broker can be stopped");
                 false
             }
             EndReason::Stopped => false,
             EndReason::Refused(error) => {
-                log::error!("this broker cannot take part in the cluster, and tries again: {error}");
-                pause(stops);
-                !stops()
+                log::error!("cannot join the cluster, retrying: {error}");
+                pause(is_stopping);
+                !is_stopping()
             }
         }
     }
 }
 
-/// Waits until it makes sense to try again, or the node is to end.
-fn pause(stops: &impl Fn() -> bool) {
-    let looks = RETRY.as_millis() / POLL_INTERVAL.as_millis();
-    (0..looks).any(|_| {
+/// Waits before a retry, or until the node is stopping.
+fn pause(is_stopping: &impl Fn() -> bool) {
+    let polls = RETRY.as_millis() / POLL_INTERVAL.as_millis();
+    (0..polls).any(|_| {
         std::thread::sleep(POLL_INTERVAL);
-        stops()
+        is_stopping()
     });
 }

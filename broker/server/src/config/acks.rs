@@ -1,4 +1,4 @@
-//! What acknowledgements wait for, where it is not the same for all.
+//! Acknowledgement levels: the default, and exceptions by topic and listener.
 
 use std::net::SocketAddr;
 use std::ops::RangeInclusive;
@@ -12,22 +12,22 @@ use super::cluster::ClusterSync;
 use super::error::{ConfigError, ErrorCode, ErrorLocation};
 use super::value::{Choice, Setting, ValueError, quoted, texts};
 
-/// Servers that hold each message of a cluster, of which one may be lost.
+/// Smallest number of replicas of which one can be lost.
 const REPLICAS_LEAST: u16 = 3;
 
-/// Where nothing else is said.
+/// The default level.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum CommonAck {
-    /// The most that the broker can promise, alone or as one of several.
+    /// The highest level that the broker offers, on its own or in a cluster.
     Auto,
     Level(AckLevel),
 }
 
-/// By topic filters, in order.
+/// Levels by topic filter, in order.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct AckTopics(pub(crate) Vec<(Box<str>, AckLevel)>);
 
-/// By addresses that are listened on.
+/// Levels by listener address.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct AckListeners(pub(crate) Vec<(SocketAddr, AckLevel)>);
 
@@ -81,7 +81,7 @@ impl Setting for AckListeners {
 }
 
 impl Config {
-    /// What acknowledgements wait for where nothing else is said.
+    /// The default acknowledgement level.
     pub(crate) fn ack(&self) -> AckLevel {
         match self.data.ack {
             CommonAck::Level(level) => level,
@@ -90,17 +90,17 @@ impl Config {
         }
     }
 
-    /// Adds where a broker that is alone is to promise what takes several.
+    /// Reports a quorum in the configuration of a broker that is not in a cluster.
     pub(super) fn check_acks(&self, errors: &mut Vec<ConfigError>) {
         if self.cluster.has_servers() {
             return;
         }
         let mut refuse = |key, whose: String| {
             let message = format!(
-                "{whose}\"quorum\" takes several brokers as one: name their NATS servers with cluster.servers, or write \"disk\", which is the \
-                 most that a broker alone can promise"
+                "{whose}\"quorum\" requires a cluster: set cluster.servers to its NATS servers, or write \"disk\", the highest level of a \
+                 single broker"
             );
-            errors.push(ConfigError { code: ErrorCode::Missing, place: ErrorLocation::Key { key }, message });
+            errors.push(ConfigError { code: ErrorCode::Missing, location: ErrorLocation::Key { key }, message });
         };
         let data = &self.data;
         if data.ack == CommonAck::Level(AckLevel::Quorum) {
@@ -117,7 +117,7 @@ impl Config {
         }
     }
 
-    /// Adds what a quorum of the NATS servers does not promise, as the configuration names it.
+    /// Warns if a quorum of the configured NATS servers does not guarantee durability.
     pub(crate) fn warn_of_weak_quorum(&self, warnings: &mut Vec<String>) {
         let cluster = &self.cluster;
         if !cluster.has_servers() {
@@ -125,22 +125,22 @@ impl Config {
         }
         if cluster.sync == ClusterSync::Weaker {
             warnings.push(
-                "cluster.sync is \"weaker\": the NATS servers may confirm before they have written to disk, so a power cut may lose what was \
-                 acknowledged at \"quorum\"; set sync_interval: always there, and cluster.monitors here"
+                "cluster.sync is \"weaker\": the NATS servers may confirm before they have synced to disk, so a power failure may lose messages \
+                 that were acknowledged at \"quorum\"; set sync_interval: always on the servers, and cluster.monitors here"
                     .to_owned(),
             );
         }
         if cluster.replicas < REPLICAS_LEAST {
             warnings.push(format!(
-                "cluster.replicas is {}: what was acknowledged at \"quorum\" may not survive the loss of one NATS server; {REPLICAS_LEAST} do",
+                "cluster.replicas is {}: messages acknowledged at \"quorum\" may not survive the loss of one NATS server; set at least {REPLICAS_LEAST}",
                 cluster.replicas
             ));
         }
     }
 }
 
-/// `what = level`, of which `read` understands the first part.
-fn rule<T>(text: &str, what: &str, read: impl FnOnce(&str) -> Option<T>) -> Result<(T, AckLevel), ValueError> {
+/// Parses `key = level`; `read` parses the key, and `noun` names it in the error message.
+fn rule<T>(text: &str, noun: &str, read: impl FnOnce(&str) -> Option<T>) -> Result<(T, AckLevel), ValueError> {
     let rule = text.rsplit_once('=').and_then(|(first, level)| {
         let level = AckLevel::CHOICES.iter().find(|(name, _)| *name == level.trim())?.1;
         Some((read(first.trim())?, level))
@@ -148,10 +148,10 @@ fn rule<T>(text: &str, what: &str, read: impl FnOnce(&str) -> Option<T>) -> Resu
     rule.ok_or_else(|| {
         let levels: Vec<_> = AckLevel::CHOICES.iter().map(|(name, _)| *name).collect();
         ValueError::Range(format!(
-            "\"{}\" is not {what}, \"=\" and one of {}; write it like \"{} = memory\"",
+            "\"{}\" is not {noun}, \"=\" and one of {}; write it like \"{} = memory\"",
             text.escape_debug(),
             levels.join(", "),
-            if what == "an address" { "127.0.0.1:1884" } else { "telemetry/#" }
+            if noun == "an address" { "127.0.0.1:1884" } else { "telemetry/#" }
         ))
     })
 }
@@ -159,7 +159,7 @@ fn rule<T>(text: &str, what: &str, read: impl FnOnce(&str) -> Option<T>) -> Resu
 fn list<T: ToString>(rules: &[(T, AckLevel)]) -> String {
     let rules = rules
         .iter()
-        .map(|(what, level)| quoted(&format!("{} = {}", what.to_string(), level.to_toml().trim_matches('"'))));
+        .map(|(key, level)| quoted(&format!("{} = {}", key.to_string(), level.to_toml().trim_matches('"'))));
     format!("[{}]", rules.collect::<Vec<_>>().join(", "))
 }
 
@@ -212,9 +212,9 @@ mod tests {
             ("data.ack_topics=a/# = quorum", "data.ack_topics"),
             ("data.ack_listeners=127.0.0.1:1883 = quorum", "data.ack_listeners"),
         ] {
-            let errors = load(&[setting]).expect_err("there is no quorum");
+            let errors = load(&[setting]).expect_err("no cluster");
             let [error] = &errors[..] else { panic!("{errors:?}") };
-            assert!(error.starts_with(&format!("{place}: \"quorum\" takes several brokers")), "{error}");
+            assert!(error.starts_with(&format!("{place}: \"quorum\" requires a cluster")), "{error}");
             assert!(error.contains("cluster.servers") && error.ends_with("[config_missing]"), "{error}");
             assert!(load(&[setting, "cluster.servers=nats://a"]).is_ok());
         }
@@ -224,7 +224,7 @@ mod tests {
         let mut errors = Vec::new();
         config.check_acks(&mut errors);
         let [error] = &errors[..] else { panic!("{errors:?}") };
-        assert!(error.to_string().starts_with("listener: ack of mqtt://127.0.0.1:1: \"quorum\" takes"), "{error}");
+        assert!(error.to_string().starts_with("listener: ack of mqtt://127.0.0.1:1: \"quorum\" requires"), "{error}");
     }
 
     #[test]
@@ -234,7 +234,7 @@ mod tests {
             config.warn_of_weak_quorum(&mut warnings);
             warnings
         };
-        assert_eq!(warnings(&["cluster.sync=weaker", "cluster.replicas=1"]), [""; 0], "there is no cluster");
+        assert_eq!(warnings(&["cluster.sync=weaker", "cluster.replicas=1"]), [""; 0], "no cluster");
         let servers = "cluster.servers=nats://a";
         assert_eq!(warnings(&[servers, "cluster.replicas=5"]), [""; 0]);
         assert!(warnings(&[servers, "cluster.sync=weaker"])[0].starts_with("cluster.sync is \"weaker\""));

@@ -1,4 +1,4 @@
-//! Which users of the password file may use the admin API.
+//! Users of the password file that may use the admin API.
 
 use std::ops::RangeInclusive;
 
@@ -7,7 +7,7 @@ use toml::de::DeValue;
 use super::value::{Setting, ValueError, quoted, texts};
 use crate::admin::{Grant, Role};
 
-/// Users, and what they may do.
+/// Users with their roles.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct AdminRoles(pub(crate) Vec<(Box<str>, Grant)>);
 
@@ -27,7 +27,7 @@ impl Setting for AdminRoles {
                 ))
             })?;
             if users.iter().any(|(known, _)| **known == *name) {
-                return Err(ValueError::Range(format!("\"{}\" stands there twice", name.escape_debug())));
+                return Err(ValueError::Range(format!("\"{}\" is listed twice", name.escape_debug())));
             }
             users.push((name.into(), grant));
         }
@@ -43,8 +43,8 @@ impl Setting for AdminRoles {
 }
 
 fn user(text: &str) -> Option<(&str, Grant)> {
-    let (name, said) = text.rsplit_once('=')?;
-    let mut words = said.split_whitespace();
+    let (name, grant) = text.rsplit_once('=')?;
+    let mut words = grant.split_whitespace();
     let role = Role::named(words.next()?)?;
     let payloads = match (words.next(), words.next()) {
         (None, _) => false,

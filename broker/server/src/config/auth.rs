@@ -1,4 +1,4 @@
-//! What the keys of authentication take.
+//! Types of the authentication keys.
 
 use std::ops::RangeInclusive;
 
@@ -9,25 +9,25 @@ use super::listener::Listener;
 use super::settings::AuthConfig;
 use super::value::{Choice, Setting, ValueError, quoted, text, texts};
 
-/// Whether clients that do not say who they are are let in.
+/// Whether clients without credentials are accepted.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) enum AnonymousClients {
-    /// By listeners for this machine alone, and only where nothing else says who clients are.
+    /// Only on local listeners, and only if nothing else identifies clients.
     #[default]
     Auto,
     Allowed,
     Refused,
 }
 
-/// What a certificate that TLS has verified says of its holder.
+/// How a verified certificate identifies its holder.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) enum CertificateNames {
-    /// Its name (CN) is the user.
+    /// Its common name is the user.
     #[default]
     User,
-    /// Its name is the user and the Client Identifier.
+    /// Its common name is the user and the client identifier.
     UserAndClientId,
-    /// Nothing: the holder has to say who it is in another way.
+    /// Not at all: the client must authenticate in another way.
     Nobody,
 }
 
@@ -59,7 +59,7 @@ impl Setting for AnonymousClients {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Text(pub(crate) String);
 
-/// What a new hash of a password costs.
+/// The cost of new password hashes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct PasswordCostText(pub(crate) PasswordCost);
 
@@ -79,15 +79,15 @@ impl Setting for PasswordCostText {
     }
 }
 
-/// Several texts.
+/// A list of strings.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Texts(pub(crate) Vec<String>);
 
-/// How tokens may be signed; empty for the default.
+/// Signature algorithms of tokens; empty for the default.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Algorithms(pub(crate) Vec<Algorithm>);
 
-/// Who is banned for failing too often.
+/// Bans for repeated failures.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct FailureRules(pub(crate) Vec<FailureRule>);
 
@@ -128,7 +128,11 @@ impl Setting for Algorithms {
     fn from_toml(value: &DeValue<'_>, range: Option<&RangeInclusive<u64>>) -> Result<Self, ValueError> {
         let named = |name: &str| {
             let wrong = || {
-                ValueError::Range(format!("\"{}\" is not one; write a {}", name.escape_debug(), Self::accepts(range)))
+                ValueError::Range(format!(
+                    "\"{}\" is not a known algorithm; write a {}",
+                    name.escape_debug(),
+                    Self::accepts(range)
+                ))
             };
             Algorithm::named(name).ok_or_else(wrong)
         };
@@ -140,7 +144,7 @@ impl Setting for Algorithms {
     }
 }
 
-/// What failures are counted by, as it is written.
+/// The names of what failures are counted by.
 const COUNTED_BY: [(&str, FailureKey); 3] =
     [("address", FailureKey::Address), ("client_id", FailureKey::ClientId), ("user", FailureKey::User)];
 
@@ -160,7 +164,11 @@ impl Setting for FailureRules {
             is_allowed.then_some(FailureRule { by, count, within_s, ban_s })
         };
         let wrong = |text: &str| {
-            ValueError::Range(format!("\"{}\" is no rule; write a {}", text.escape_debug(), Self::accepts(range)))
+            ValueError::Range(format!(
+                "\"{}\" is not a ban rule; write a {}",
+                text.escape_debug(),
+                Self::accepts(range)
+            ))
         };
         let texts = texts::<Self>(value)?.into_iter().filter(|text| !text.is_empty());
         texts.map(|text| rule(text).ok_or_else(|| wrong(text))).collect::<Result<_, _>>().map(Self)
@@ -189,54 +197,54 @@ impl Choice for CertificateNames {
 }
 
 impl Listener {
-    /// Whether TLS asks clients for certificates, whatever these say.
+    /// Whether TLS requests client certificates, whether or not they identify clients.
     pub(crate) fn requests_certificates(&self) -> bool {
         self.address.is_tls && self.tls.client_certificates != tautwire_tls::ClientCertificates::None
     }
 
-    /// Whether a certificate of a client says who it is.
+    /// Whether client certificates identify clients.
     pub(crate) fn identifies_by_certificate(&self) -> bool {
         self.requests_certificates() && self.auth.identifies_by_certificate_name()
     }
 
-    /// Whether a certificate may come, from the client or from a proxy that has verified one.
+    /// Whether a certificate can identify a client, directly or through a proxy that has verified it.
     pub(crate) fn accepts_certificates(&self) -> bool {
         self.identifies_by_certificate() || (self.proxies.is_some() && self.auth.identifies_by_certificate_name())
     }
 
-    /// Whether anything but [`AnonymousClients`] lets clients in.
+    /// Whether clients can authenticate by any method.
     pub(crate) fn authenticates_clients(&self) -> bool {
         self.identifies_by_certificate() || self.identifies_at_connect()
     }
 
-    /// Whether there is any way in. Proxies may name the holders of certificates, and nobody else is to come where `auth.anonymous` says so.
+    /// Whether any client can connect. Proxies may pass on certificates; with `auth.anonymous = false` those count as the only method.
     pub(crate) fn accepts_any_client(&self) -> bool {
-        let is_for_holders = self.accepts_certificates() && self.auth.anonymous == AnonymousClients::Refused;
-        self.authenticates_clients() || self.allows_anonymous() || is_for_holders
+        let is_certificate_only = self.accepts_certificates() && self.auth.anonymous == AnonymousClients::Refused;
+        self.authenticates_clients() || self.allows_anonymous() || is_certificate_only
     }
 
-    /// Whether clients can only show who they are by a user of the password file.
+    /// Whether clients can authenticate only as a user of the password file.
     pub(crate) fn accepts_only_passwords(&self) -> bool {
         let has_others = self.uses_shared_users || self.auth.accepts_tokens() || !self.auth.hook_url.0.is_empty();
         !has_others && !self.accepts_certificates() && !self.allows_anonymous()
     }
 
-    /// Whether nobody comes by it but from this machine. Who comes by a proxy may be anybody.
+    /// Whether only this machine can connect to it. Clients behind a proxy may come from anywhere.
     pub(crate) fn is_local_only(&self) -> bool {
         self.address.is_local() && self.proxies.is_none()
     }
 
-    /// Whether it accepts clients with the password of a user.
+    /// Whether it accepts passwords of users.
     pub(crate) fn accepts_passwords(&self) -> bool {
         self.uses_shared_users || self.auth.password_file.get().is_some()
     }
 
-    /// Whether clients can show who they are by CONNECT.
+    /// Whether clients can authenticate by the credentials of CONNECT.
     fn identifies_at_connect(&self) -> bool {
         self.accepts_passwords() || self.auth.accepts_tokens() || !self.auth.hook_url.0.is_empty()
     }
 
-    /// Whether a client that has come without saying who it is may stay. Rules for certificates are for new handshakes.
+    /// Whether a client that connected without credentials may stay connected. Rules for certificates apply to new handshakes only.
     pub(crate) fn allows_connected_anonymous(&self) -> bool {
         match self.auth.anonymous {
             AnonymousClients::Auto => self.is_local_only() && !self.identifies_at_connect(),
@@ -245,15 +253,16 @@ impl Listener {
         }
     }
 
-    /// Whether clients that do not say who they are are let in.
+    /// Whether clients without credentials are accepted.
     pub(crate) fn allows_anonymous(&self) -> bool {
         match self.auth.anonymous {
-            // Where certificates are optional, those who have none may come.
+            // If certificates are optional, clients without one may connect.
             AnonymousClients::Auto => {
-                let needs_none = self.tls.client_certificates != tautwire_tls::ClientCertificates::Required;
+                let is_certificate_optional =
+                    self.tls.client_certificates != tautwire_tls::ClientCertificates::Required;
                 self.is_local_only()
                     && !self.identifies_at_connect()
-                    && (needs_none || !self.identifies_by_certificate())
+                    && (is_certificate_optional || !self.identifies_by_certificate())
             }
             AnonymousClients::Allowed => true,
             AnonymousClients::Refused => false,
@@ -262,12 +271,12 @@ impl Listener {
 }
 
 impl AuthConfig {
-    /// Whether certificates say anything of their holders.
+    /// Whether the names in certificates identify clients.
     fn identifies_by_certificate_name(&self) -> bool {
         self.certificate != CertificateNames::Nobody || !self.certificate_rules.is_empty()
     }
 
-    /// Whether there are keys by which tokens can be checked.
+    /// Whether keys for tokens are configured.
     pub(crate) fn accepts_tokens(&self) -> bool {
         self.jwt_keys.get().is_some() || !self.jwt_url.0.is_empty() || self.jwt_secret_file.get().is_some()
     }

@@ -1,4 +1,4 @@
-//! The list `auth.certificate_rules`: which names the holders of certificates get.
+//! The list `auth.certificate_rules`, which maps certificates to users.
 
 use std::ops::RangeInclusive;
 
@@ -7,9 +7,9 @@ use toml::de::{DeTable, DeValue};
 
 use super::value::{Setting, ValueError, quoted};
 
-/// Most rules of a list. Each client with a certificate is held against them in turn.
+/// Maximum number of rules. Each client with a certificate is matched against them in order.
 const RULES_MAX: usize = 256;
-/// Keys of a rule that are no conditions.
+/// Keys of a rule that are not conditions.
 const USER: &str = "user";
 const CLIENT_ID: &str = "client_id";
 const ROLES: &str = "roles";
@@ -18,7 +18,7 @@ const ROLES: &str = "roles";
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct CertificateRuleList(Vec<Rule>);
 
-/// A rule, and what it is written as.
+/// A rule and its TOML text.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Rule {
     written: String,
@@ -45,7 +45,7 @@ impl Setting for CertificateRuleList {
         let wrong_type = || ValueError::Type(format!("expected a {}", Self::accepts(None)));
         let list = value.as_array().ok_or_else(wrong_type)?;
         if list.len() > RULES_MAX {
-            return Err(ValueError::Range(format!("there are {} rules; {RULES_MAX} are the most", list.len())));
+            return Err(ValueError::Range(format!("there are {} rules; the maximum is {RULES_MAX}", list.len())));
         }
         let mut rules = Vec::new();
         for (at, item) in list.iter().enumerate() {
@@ -64,18 +64,18 @@ impl Setting for CertificateRuleList {
 fn rule(table: &DeTable<'_>) -> Result<Rule, String> {
     let mut means = CertificateRule::default();
     let mut written = Vec::new();
-    // As they are written: the star of a template is that of the first pattern with one.
+    // In file order: the star of a template refers to the first pattern with one.
     let mut keys: Vec<_> = table.iter().collect();
     keys.sort_by_key(|(key, _)| key.span().start);
     for (key, value) in keys {
         let key: &str = key.get_ref();
         if key == ROLES {
-            let roles = names(value.get_ref()).ok_or("roles is a name or a list of names")?;
+            let roles = names(value.get_ref()).ok_or("roles must be a name or a list of names")?;
             written.push(format!("roles = [{}]", roles.iter().map(|role| quoted(role)).collect::<Vec<_>>().join(", ")));
             means.roles = roles.into_iter().map(Box::from).collect();
             continue;
         }
-        let text = value.get_ref().as_str().ok_or_else(|| format!("{} is text", key.escape_debug()))?;
+        let text = value.get_ref().as_str().ok_or_else(|| format!("{} must be a string", key.escape_debug()))?;
         let template = || Template::new(text).map_err(|error| format!("{key}: {error}"));
         match key {
             USER => means.user = Some(template()?),
@@ -85,12 +85,12 @@ fn rule(table: &DeTable<'_>) -> Result<Rule, String> {
         written.push(format!("{key} = {}", quoted(text)));
     }
     if means.user.is_none() {
-        return Err("it says no user; write one, such as user = \"{cn}\"".to_owned());
+        return Err("the rule has no user; add one, such as user = \"{cn}\"".to_owned());
     }
     Ok(Rule { written: format!("{{ {} }}", written.join(", ")), means })
 }
 
-/// Names, of which one may stand alone.
+/// Reads a list of names; a single name needs no brackets.
 fn names<'a>(value: &'a DeValue<'_>) -> Option<Vec<&'a str>> {
     match value.as_str() {
         Some(one) => Some(vec![one]),
@@ -111,30 +111,30 @@ mod tests {
     fn a_list_is_written_as_it_was_read() {
         let text = "[{ issuer = \"Works CA\", uri = \"urn:dev:*\", user = \"{*}\", client_id = \"{cn}-{serial}\", roles = [\"device\"] }, \
                     { user = \"{san}\" }]";
-        let list = read(text).expect("it is right");
+        let list = read(text).expect("valid");
         assert_eq!((list.to_toml().as_str(), list.rules().rules.len()), (text, 2));
         let again = read(
             "[{ issuer = 'Works CA', uri = 'urn:dev:*', user = '{*}', client_id = '{cn}-{serial}', roles = 'device' }]",
         );
-        assert_eq!(again.expect("it is right").rules().rules[0], list.rules().rules[0]);
-        assert!(read("[]").expect("there are none").is_empty());
+        assert_eq!(again.expect("valid").rules().rules[0], list.rules().rules[0]);
+        assert!(read("[]").expect("an empty list").is_empty());
     }
 
     #[test]
     fn what_is_no_rule_is_told_with_its_number() {
         for (text, expected) in [
-            ("[{ user = \"{cn}\" }, { cn = \"a\" }]", "rule 2: it says no user"),
+            ("[{ user = \"{cn}\" }, { cn = \"a\" }]", "rule 2: the rule has no user"),
             ("[{ user = \"{name}\" }]", "rule 1: user: a certificate has no field name; there are cn, o,"),
             ("[{ user = \"{cn\" }]", "a brace is not closed"),
             ("[{ subject = \"a\", user = \"x\" }]", "rule 1: a certificate has no field subject"),
             ("[{ cn = \"a*b*\", user = \"x\" }]", "one * at most"),
-            ("[{ cn = 1, user = \"x\" }]", "rule 1: cn is text"),
-            ("[{ user = \"x\", roles = 1 }]", "roles is a name or a list of names"),
+            ("[{ cn = 1, user = \"x\" }]", "rule 1: cn must be a string"),
+            ("[{ user = \"x\", roles = 1 }]", "roles must be a name or a list of names"),
             ("[\"cn\"]", "expected a list of tables"),
             ("\"cn\"", "expected a list of tables"),
         ] {
-            let (ValueError::Type(said) | ValueError::Range(said)) = read(text).expect_err(text);
-            assert!(said.contains(expected), "{said}");
+            let (ValueError::Type(message) | ValueError::Range(message)) = read(text).expect_err(text);
+            assert!(message.contains(expected), "{message}");
         }
         let many = vec!["{ user = \"x\" }"; RULES_MAX + 1].join(",");
         assert!(read(&format!("[{many}]")).is_err());

@@ -1,28 +1,28 @@
-//! What the keys of the cluster take.
+//! Types of the cluster keys.
 
 use super::settings::ClusterConfig;
 use super::value::Choice;
 
 impl ClusterConfig {
-    /// The NATS servers, as they are written: one text may name several.
+    /// The NATS servers as written: one string may name several.
     pub(crate) fn servers(&self) -> impl Iterator<Item = &str> {
         self.servers.0.iter().map(String::as_str).filter(|text| !text.is_empty())
     }
 
-    /// Whether the broker is to be one of several.
+    /// Whether the broker is part of a cluster.
     pub(crate) fn has_servers(&self) -> bool {
         self.servers().next().is_some()
     }
 }
 
-/// How it is known that NATS servers write to disk before they confirm.
+/// How the broker knows that NATS servers sync to disk before they confirm.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ClusterSync {
-    /// Their monitoring addresses say it.
+    /// Their monitoring addresses report it.
     Monitored,
-    /// The operator says it.
+    /// The operator guarantees it.
     Promised,
-    /// They do not.
+    /// They do not, and the operator accepts the risk.
     Weaker,
 }
 

@@ -1,4 +1,4 @@
-//! Where the broker keeps its state.
+//! The data directory.
 
 use std::ffi::OsString;
 use std::ops::RangeInclusive;
@@ -9,24 +9,24 @@ use toml::de::DeValue;
 use super::value::{FilePath, Setting, ValueError, quoted};
 
 const AUTO: &str = "auto";
-/// The folder of the broker among those of other programs.
-const OWN_FOLDER: &str = "tautwire";
+/// The directory of the broker below a shared state directory.
+const BROKER_FOLDER: &str = "tautwire";
 
-/// Where the broker keeps its state, if at all.
+/// The data directory, if any.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) enum DataPath {
-    /// Where the system wants it.
+    /// The state directory of the service or the user.
     #[default]
     Auto,
-    /// In this directory; nowhere if it is empty.
+    /// This directory; none if it is empty.
     At(FilePath),
 }
 
 impl DataPath {
-    /// The directory; `None` where everything is in memory.
+    /// The directory; `None` if everything is in memory.
     ///
     /// # Errors
-    /// The system does not say where.
+    /// The environment does not name a state directory.
     pub(crate) fn directory(&self) -> Result<Option<PathBuf>, &'static str> {
         match self {
             DataPath::Auto => automatic(|name| std::env::var_os(name)).map(Some),
@@ -39,7 +39,7 @@ impl DataPath {
         matches!(self, DataPath::At(path) if path.get().is_none())
     }
 
-    /// As an absolute path: one that is not is looked for in `folder`.
+    /// Makes the path absolute; a relative one is relative to `folder`.
     pub(super) fn relative_to(&mut self, folder: &Path) {
         if let DataPath::At(path) = self {
             path.relative_to(folder);
@@ -50,15 +50,15 @@ impl DataPath {
 /// See file-hierarchy(7), and RuntimeDirectory= in systemd.exec(5).
 fn automatic(variable: impl Fn(&str) -> Option<OsString>) -> Result<PathBuf, &'static str> {
     let absolute = |name: &str| variable(name).map(PathBuf::from).filter(|path| path.is_absolute());
-    // There may be several, with colons between.
+    // The variable may contain several paths, separated by colons.
     let services = variable("STATE_DIRECTORY").and_then(|text| text.into_string().ok());
     let service = services.as_deref().and_then(|text| text.split(':').next()).map(PathBuf::from);
     service
         .filter(|path| path.is_absolute())
-        .or_else(|| absolute("XDG_STATE_HOME").map(|path| path.join(OWN_FOLDER)))
-        .or_else(|| absolute("HOME").map(|path| path.join(".local/state").join(OWN_FOLDER)))
+        .or_else(|| absolute("XDG_STATE_HOME").map(|path| path.join(BROKER_FOLDER)))
+        .or_else(|| absolute("HOME").map(|path| path.join(".local/state").join(BROKER_FOLDER)))
         .ok_or(
-            "there is no HOME to keep state in; set data.path, or start with --memory to keep nothing [data_no_directory]",
+            "HOME is not set, so there is no default data directory; set data.path, or start with --memory to store nothing [data_no_directory]",
         )
 }
 
@@ -95,7 +95,7 @@ mod tests {
         assert_eq!(with(&all).as_deref(), Some("/var/lib/tautwire"));
         assert_eq!(with(&all[1..]).as_deref(), Some("/x/tautwire"));
         assert_eq!(with(&all[2..]).as_deref(), Some("/u/a/.local/state/tautwire"));
-        // Paths that are not absolute do not count.
+        // Relative paths are ignored.
         assert_eq!(with(&[("XDG_STATE_HOME", "x"), all[2]]).as_deref(), Some("/u/a/.local/state/tautwire"));
         assert_eq!(with(&[]), None);
     }

@@ -1,17 +1,17 @@
-//! What can be wrong with a configuration, and where.
+//! Configuration errors and their locations.
 
 use std::fmt;
 use std::path::PathBuf;
 
-/// One thing wrong with a configuration: a stable code, the place, and what to do about it.
+/// A configuration error: a stable code, the location, and a message that says what to do.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct ConfigError {
     pub(crate) code: ErrorCode,
-    pub(crate) place: ErrorLocation,
+    pub(crate) location: ErrorLocation,
     pub(crate) message: String,
 }
 
-/// Stable names of what can be wrong.
+/// Stable error codes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ErrorCode {
     /// The file cannot be read.
@@ -21,7 +21,7 @@ pub(crate) enum ErrorCode {
     UnknownKey,
     WrongType,
     OutOfRange,
-    /// Another key has to be set too.
+    /// Another key must be set, too.
     Missing,
 }
 
@@ -38,10 +38,10 @@ impl ErrorCode {
     }
 }
 
-/// Where the wrong thing stands.
+/// The location of an error.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum ErrorLocation {
-    /// A position in the file; line and column count from 1, the column in characters.
+    /// A position in the file; line and column are counted from 1, the column in characters.
     File { path: PathBuf, line: usize, column: usize },
     /// The whole file.
     WholeFile { path: PathBuf },
@@ -64,7 +64,7 @@ impl fmt::Display for ErrorLocation {
 
 impl fmt::Display for ConfigError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {} [{}]", self.place, self.message, self.code.as_str())
+        write!(f, "{}: {} [{}]", self.location, self.message, self.code.as_str())
     }
 }
 

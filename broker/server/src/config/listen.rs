@@ -1,4 +1,4 @@
-//! The addresses on which the broker listens.
+//! The addresses that the broker listens on.
 
 use std::fmt;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -10,36 +10,36 @@ use toml::de::DeValue;
 
 use super::value::{Setting, ValueError, quoted, text, texts};
 
-/// Default ports, which clients need not be told.
+/// Default ports.
 pub(crate) const MQTT_PORT: u16 = 1883;
 const WEBSOCKET_PORT: u16 = 8083;
 const UNIX_SCHEME: &str = "unix:";
-/// What the kernel takes for the file of a socket, in unix(7).
+/// Longest path of a Unix socket, see unix(7).
 const UNIX_PATH_MAX_BYTES: usize = 107;
 
-/// Where the broker listens.
+/// The value of `listen`.
 #[derive(Debug, Clone)]
 pub(crate) struct Listen {
     addresses: Vec<Address>,
     explicit: bool,
 }
 
-/// Where is listened.
+/// An address without a protocol.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum ListenEndpoint {
-    /// The address and the port.
+    /// IP address and port.
     Network(SocketAddr),
     /// The file of a Unix socket.
     Unix(PathBuf),
 }
 
-/// One address, and what is spoken there.
+/// An address and its protocol.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Address {
     pub(crate) place: ListenEndpoint,
-    /// By TLS.
+    /// Whether it uses TLS.
     pub(crate) is_tls: bool,
-    /// By WebSocket, at this path.
+    /// The path, if it uses WebSocket.
     pub(crate) websocket: Option<Path>,
 }
 
@@ -48,20 +48,20 @@ impl Listen {
         &self.addresses
     }
 
-    /// Something else is listened on: the default does not count.
+    /// Removes the default addresses, because others are configured.
     pub(super) fn remove_default(&mut self) {
         if !self.explicit {
             *self = Listen { addresses: Vec::new(), explicit: true };
         }
     }
 
-    /// Goes on without WebSocket, if that was the default; says whether it did.
+    /// Removes the WebSocket address, if it is a default; returns whether it did.
     pub(crate) fn remove_websocket_default(&mut self) -> bool {
         let default = self.addresses.iter().find(|address| address.websocket.is_some()).and_then(Address::socket);
         default.is_some_and(|address| self.give_up(address))
     }
 
-    /// Goes on without WebSocket at `taken`, if that was the default and nobody has asked for it; says whether it did.
+    /// Removes the WebSocket address `taken`, if it is a default; returns whether it did.
     pub(crate) fn give_up(&mut self, taken: SocketAddr) -> bool {
         let before = self.addresses.len();
         if !self.explicit {
@@ -83,7 +83,7 @@ impl Default for Listen {
     }
 }
 
-/// The default is the same configuration when it is written out.
+/// The default equals the same addresses written explicitly.
 impl PartialEq for Listen {
     fn eq(&self, other: &Listen) -> bool {
         self.addresses == other.addresses
@@ -93,7 +93,7 @@ impl PartialEq for Listen {
 impl Eq for Listen {}
 
 impl Address {
-    /// The address with the port that the kernel has chosen.
+    /// The address with the port that the kernel chose.
     pub(crate) fn at(&self, socket: SocketAddr) -> Address {
         Address { place: ListenEndpoint::Network(socket), ..self.clone() }
     }
@@ -110,7 +110,7 @@ impl Address {
             "wss" => (true, true),
             _ => {
                 return Err(ValueError::Range(format!(
-                    "\"{}\" begins with none of mqtt://, mqtts://, ws://, wss:// and unix:",
+                    "\"{}\" does not begin with mqtt://, mqtts://, ws://, wss:// or unix:",
                     text.escape_debug()
                 )));
             }
@@ -123,7 +123,7 @@ impl Address {
         let path = if path.is_empty() { Some(Path::default()) } else { Path::new(path) };
         let path = path.ok_or_else(|| {
             ValueError::Range(format!(
-                "\"{}\" has a path that cannot be asked for; write it like \"{scheme}://127.0.0.1:8083/mqtt\"",
+                "\"{}\" has an invalid path; write it like \"{scheme}://127.0.0.1:8083/mqtt\"",
                 text.escape_debug()
             ))
         })?;
@@ -135,7 +135,7 @@ impl Address {
         self.socket().is_none_or(|socket| socket.ip().to_canonical().is_loopback())
     }
 
-    /// Its IP address and port, where it has one.
+    /// Its IP address and port, if it has them.
     pub(crate) fn socket(&self) -> Option<SocketAddr> {
         match self.place {
             ListenEndpoint::Network(socket) => Some(socket),
@@ -143,18 +143,18 @@ impl Address {
         }
     }
 
-    /// Whether no other can be listened on beside it that is the same.
+    /// Whether the two cannot be listened on together.
     pub(super) fn conflicts_with(&self, other: &Address) -> bool {
         self.place == other.place && self.socket().is_none_or(|socket| socket.port() != 0)
     }
 
-    /// MQTT over TCP alone.
+    /// Whether it is plain MQTT over TCP.
     pub(crate) fn is_plain(&self) -> bool {
         !self.is_tls && self.websocket.is_none() && self.socket().is_some()
     }
 }
 
-/// As clients are told it.
+/// As a URL for clients.
 impl fmt::Display for Address {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Address { place, is_tls, websocket } = self;
@@ -221,9 +221,9 @@ impl fmt::Display for ListenEndpoint {
     }
 }
 
-/// A Unix socket: MQTT as it is over TCP.
+/// Parses the address of a Unix socket, which carries plain MQTT.
 fn unix(text: &str, path: &str) -> Result<Address, ValueError> {
-    // Of as many slashes as a URL has, all but one say nothing.
+    // `unix:///PATH` is the same as `unix:/PATH`.
     let path = path.strip_prefix("//").unwrap_or(path);
     let is_allowed = path.starts_with('/') && path.len() <= UNIX_PATH_MAX_BYTES && !path.contains(is_invalid_path);
     if !is_allowed {
@@ -236,7 +236,7 @@ fn unix(text: &str, path: &str) -> Result<Address, ValueError> {
     Ok(Address { place: ListenEndpoint::Unix(PathBuf::from(path)), is_tls: false, websocket: None })
 }
 
-/// In a name of a listener, which is a label in metrics.
+/// Characters that a path cannot contain: it is part of the listener's name, a label in metrics.
 fn is_invalid_path(character: char) -> bool {
     character.is_control() || matches!(character, '"' | '\\')
 }

@@ -1,4 +1,4 @@
-//! Tables `[[listener]]`: addresses that are listened on, each with a name and rules of its own.
+//! `[[listener]]` tables: addresses to listen on, each with its own settings.
 
 use std::fmt;
 use std::ops::RangeInclusive;
@@ -24,119 +24,119 @@ use super::settings::{AuthConfig, TlsConfig};
 use super::tls::FilePaths;
 use super::value::{FilePath, Setting, ValueError, quoted, text, texts};
 
-/// Addresses that are listened on, however they are given.
+/// Maximum number of listeners.
 const LISTENERS_MAX: usize = 256;
 /// Longest name of a listener.
 const NAME_MAX_BYTES: usize = 64;
 
 settings! {
-    /// An address that is listened on, and what holds for those who come by it. The table may stand several times, beside `listen`
-    /// or in its place. What is left out is as it is for all.
+    /// An address to listen on, with its own settings. The table can appear several times, in addition to `listen` or instead of it. Keys
+    /// that are not set have the common values.
     ListenerConfig {
-        /// What the log and metrics call it; no two have the same. Without, it is called as `address` is written out, such as
-        /// `mqtt://127.0.0.1:1883`.
+        /// The name in the log and in metrics; it must be unique. Default: `address` written in full, such as `mqtt://127.0.0.1:1883`.
         name: Option<ListenerName> = None;
-        /// Where it listens and what is spoken there, as in `listen`. Needed.
+        /// Address and protocol, as in `listen`. Required.
         address: Option<Address> = None;
-        /// What acknowledgements to its clients wait for, in place of `data.ack_listeners` and `data.ack`. `data.ack_topics` comes first.
+        /// What acknowledgements to its clients wait for; overrides `data.ack_listeners` and `data.ack`. `data.ack_topics` takes
+        /// precedence.
         ack: Option<AckLevel> = None;
-        /// Network connections open at once by this listener. Further ones are closed on arrival. `limits.connections` holds for all
+        /// Open network connections of this listener. Further ones are closed on accept. `limits.connections` applies to all listeners
         /// together.
         connections: Option<usize> = None, in 1..=100_000_000;
-        /// What stands in front of all topics and filters of its clients, and is taken off what they receive: to the others, `a` of
-        /// a client behind `factory-1/` is `factory-1/a`. Its clients see nothing that lies elsewhere, `$SYS` neither, and have sessions
-        /// of their own. Rules of access, contracts and `data.ack_topics` mean full topics.
+        /// Prefix of all topics and filters of its clients. It is removed from topics that they receive: topic `a` of a client behind
+        /// `factory-1/` is `factory-1/a` for other clients. Its clients see nothing outside of it, not even `$SYS`, and have separate
+        /// sessions. Access rules, contracts and `data.ack_topics` refer to full topics.
         mount_point: Option<MountPoint> = None;
-        /// The mode of the file of a Unix socket, as chmod takes it: who may write to it may connect. Without, `660`.
+        /// File mode of a Unix socket, as for chmod: users with write permission may connect. Default: `660`.
         mode: Option<FileMode> = None;
     }
 
-    /// Who may connect by this listener. Each key that is left out is that of the table `[auth]`.
+    /// Who may connect to this listener. Keys that are not set have the values of `[auth]`.
     auth: ListenerAuth {
-        /// In place of `auth.anonymous`.
+        /// Overrides `auth.anonymous`.
         anonymous: Option<AnonymousClients> = None;
-        /// In place of `auth.password_file`.
+        /// Overrides `auth.password_file`.
         password_file: Option<FilePath> = None;
-        /// In place of `auth.plain_passwords`.
+        /// Overrides `auth.plain_passwords`.
         plain_passwords: Option<bool> = None;
-        /// In place of `auth.certificate`.
+        /// Overrides `auth.certificate`.
         certificate: Option<CertificateNames> = None;
-        /// In place of `auth.certificate_rules`, which do not hold where the listener has `certificate` of its own either.
+        /// Overrides `auth.certificate_rules`, which does not apply either if the listener sets `certificate`.
         certificate_rules: Option<CertificateRuleList> = None;
     }
 
-    /// Rules of access for those who come by this listener.
+    /// Access rules for clients of this listener.
     acl: ListenerAcl {
-        /// In place of `acl.file`. It is read at start and again on SIGHUP. Empty means that they may do everything.
+        /// Overrides `acl.file`. It is read at start and on SIGHUP. Empty means that clients of this listener may do everything.
         file: Option<FilePath> = None;
     }
 
-    /// What this listener offers and accepts. Each key that is left out is that of the table `[mqtt]`.
+    /// Capabilities and limits of this listener. Keys that are not set have the values of `[mqtt]`.
     mqtt: ListenerMqtt {
-        /// In place of `mqtt.receive_maximum`.
+        /// Overrides `mqtt.receive_maximum`.
         receive_maximum: Option<u16> = None, in 1..=65_535, unit "messages";
-        /// In place of `mqtt.maximum_packet_size`.
+        /// Overrides `mqtt.maximum_packet_size`.
         maximum_packet_size: Option<u32> = None, in 64..=268_435_460, unit "bytes";
-        /// In place of `mqtt.max_keep_alive_s`.
+        /// Overrides `mqtt.max_keep_alive_s`.
         max_keep_alive_s: Option<u16> = None, in 0..=65_535;
-        /// In place of `mqtt.max_session_expiry_s`.
+        /// Overrides `mqtt.max_session_expiry_s`.
         max_session_expiry_s: Option<u32> = None, in 0..=4_294_967_295;
-        /// In place of `mqtt.max_qos`.
+        /// Overrides `mqtt.max_qos`.
         max_qos: Option<QoS> = None;
-        /// In place of `mqtt.topic_alias_maximum`.
+        /// Overrides `mqtt.topic_alias_maximum`.
         topic_alias_maximum: Option<u16> = None, in 0..=65_535, unit "aliases";
-        /// In place of `mqtt.protocol_versions`.
+        /// Overrides `mqtt.protocol_versions`.
         protocol_versions: Option<ProtocolVersions> = None;
-        /// In place of `mqtt.allow_empty_client_id`.
+        /// Overrides `mqtt.allow_empty_client_id`.
         allow_empty_client_id: Option<bool> = None;
-        /// In place of `mqtt.assigned_client_id_prefix`.
+        /// Overrides `mqtt.assigned_client_id_prefix`.
         assigned_client_id_prefix: Option<ClientIdPrefix> = None;
     }
 
-    /// How many may come by this listener, and how fast; what is left out has no limit here. The keys of the table `[limits]` hold besides, for all
-    /// listeners together.
+    /// Connection limits of this listener. Keys that are not set mean no limit here. The keys of `[limits]` also apply, to all listeners
+    /// together.
     limits: ListenerLimits {
-        /// As `limits.connections_per_address`.
+        /// Like `limits.connections_per_address`, for this listener.
         connections_per_address: Option<usize> = None, in 1..=100_000_000;
-        /// As `limits.connect_rate`.
+        /// Like `limits.connect_rate`, for this listener.
         connect_rate: Option<u32> = None, in 1..=1_000_000, unit "connections";
-        /// As `limits.connect_burst`.
+        /// Like `limits.connect_burst`, for this listener.
         connect_burst: Option<u32> = None, in 1..=1_000_000, unit "connections";
-        /// As `limits.connect_rate_per_address`.
+        /// Like `limits.connect_rate_per_address`, for this listener.
         connect_rate_per_address: Option<u32> = None, in 1..=1_000_000, unit "connections";
-        /// As `limits.connect_burst_per_address`.
+        /// Like `limits.connect_burst_per_address`, for this listener.
         connect_burst_per_address: Option<u32> = None, in 1..=1_000_000, unit "connections";
     }
 
     /// The PROXY protocol, versions 1 and 2.
     proxy: ListenerProxy {
-        /// Networks of proxies, such as `10.0.0.0/8`. Where it is given, each connection must begin with a PROXY header within
-        /// `mqtt.connect_timeout_s`, and nobody else may connect. What the header says counts as the client's address and, if the
-        /// proxy has verified one, the common name of its certificate.
+        /// Networks of trusted proxies, such as `10.0.0.0/8`. If set, each connection must begin with a PROXY header within
+        /// `mqtt.connect_timeout_s`, and connections from other addresses are refused. The header provides the client's address and, if the
+        /// proxy has verified a client certificate, its common name.
         trusted: Option<Networks> = None;
-        /// Only clients that speak TLS with the proxy may connect: a header of version 2 says so (`PP2_CLIENT_SSL`). A connection with another
-        /// header is closed. It needs `proxy.trusted`.
+        /// Accept only clients that use TLS to the proxy, as a version 2 header reports (`PP2_CLIENT_SSL`). A connection with another
+        /// header is closed. Requires `proxy.trusted`.
         require_tls: Option<bool> = None;
-        /// Only clients whose certificate the proxy has verified may connect: a header of version 2 says so (`PP2_CLIENT_CERT_CONN` or
-        /// `PP2_CLIENT_CERT_SESS`, and 0 in `verify`). A connection with another header is closed. It needs `proxy.trusted`.
+        /// Accept only clients whose certificate the proxy has verified, as a version 2 header reports (`PP2_CLIENT_CERT_CONN` or
+        /// `PP2_CLIENT_CERT_SESS`, and 0 in `verify`). A connection with another header is closed. Requires `proxy.trusted`.
         require_certificate: Option<bool> = None;
     }
 
-    /// TLS of this listener. Each key that is left out is that of the table `[tls]`.
+    /// TLS of this listener. Keys that are not set have the values of `[tls]`.
     tls: ListenerTls {
-        /// In place of `tls.certificate`.
+        /// Overrides `tls.certificate`.
         certificate: Option<FilePaths> = None;
-        /// In place of `tls.key`.
+        /// Overrides `tls.key`.
         key: Option<FilePaths> = None;
-        /// In place of `tls.client_certificates`.
+        /// Overrides `tls.client_certificates`.
         client_certificates: Option<ClientCertificates> = None;
-        /// In place of `tls.client_ca`.
+        /// Overrides `tls.client_ca`.
         client_ca: Option<FilePaths> = None;
-        /// In place of `tls.revoked`.
+        /// Overrides `tls.revoked`.
         revoked: Option<FilePaths> = None;
-        /// In place of `tls.minimum_version`.
+        /// Overrides `tls.minimum_version`.
         minimum_version: Option<MinimumVersion> = None;
-        /// In place of `tls.cipher_suites`.
+        /// Overrides `tls.cipher_suites`.
         cipher_suites: Option<CipherSuites> = None;
     }
 }
@@ -155,7 +155,7 @@ impl Setting for ListenerName {
         let is_allowed = |byte: u8| byte.is_ascii_graphic() && !matches!(byte, b'"' | b'\'' | b'\\');
         if name == Subject::ADMIN.listener {
             let why = format!(
-                "\"{name}\" is how access rules call the admin API: its clients would have its roles; write another name"
+                "\"{name}\" is reserved: access rules use it for the admin API, and clients of this listener would get its roles; choose another name"
             );
             return Err(ValueError::Range(why));
         }
@@ -173,7 +173,7 @@ impl Setting for ListenerName {
 impl Setting for MountPoint {
     fn accepts(_: Option<&RangeInclusive<u64>>) -> String {
         format!(
-            "the beginning of topics, which ends with `/`: 1 to {} bytes without wildcards, not beginning with `$`",
+            "topic prefix that ends with `/`: 1 to {} bytes without wildcards, not beginning with `$`",
             Self::MAX_BYTES
         )
     }
@@ -216,7 +216,7 @@ impl Setting for FileMode {
     }
 }
 
-/// Ranges of addresses, at least one.
+/// Address ranges; never empty.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Networks(Vec<Network>);
 
@@ -235,15 +235,15 @@ impl Setting for Networks {
         let network = |text: &str| {
             text.parse().map_err(|_| {
                 ValueError::Range(format!(
-                    "\"{}\" is not a network; write it like \"10.0.0.0/8\", \"fd00::/8\" or \"127.0.0.1\", with 0 in all bits that do \
-                     not count",
+                    "\"{}\" is not a network; write it like \"10.0.0.0/8\", \"fd00::/8\" or \"127.0.0.1\", with 0 in all host \
+                     bits",
                     text.escape_debug()
                 ))
             })
         };
         let networks = texts::<Self>(value)?.into_iter().map(network).collect::<Result<Vec<_>, _>>()?;
         if networks.is_empty() {
-            return Err(ValueError::Range("the list is empty, and nobody could connect; leave the key out".to_owned()));
+            return Err(ValueError::Range("the list is empty, so nobody could connect; remove the key".to_owned()));
         }
         Ok(Networks(networks))
     }
@@ -253,30 +253,30 @@ impl Setting for Networks {
     }
 }
 
-/// A listener with all that holds for it.
+/// A listener with all its settings.
 #[derive(Debug, Clone)]
 pub(crate) struct Listener {
     pub(crate) name: String,
     pub(crate) address: Address,
     pub(crate) ack: AckLevel,
-    /// Bound on its connections alone.
+    /// Limit on the connections of this listener.
     pub(crate) connections: Option<usize>,
-    /// What stands in front of its clients' topics.
+    /// Prefix of its clients' topics.
     pub(crate) mount_point: Option<MountPoint>,
-    /// Its own rules of access, where it has some.
+    /// Its own access rules, if any.
     pub(crate) acl: Option<FilePath>,
     pub(crate) mqtt: ListenerMqtt,
-    /// Beside those that hold for all.
+    /// In addition to the common limits.
     pub(crate) limits: ListenerLimits,
-    /// Of the file of a Unix socket.
+    /// File mode of a Unix socket.
     pub(crate) mode: u32,
-    /// Proxies that say whom they speak for.
+    /// Trusted proxies that send PROXY headers.
     pub(crate) proxies: Option<Networks>,
-    /// What their headers must say.
+    /// Requirements on their headers.
     pub(crate) proxy_requirements: ProxyRequirements,
     pub(crate) tls: TlsConfig,
     pub(crate) auth: AuthConfig,
-    /// Its users are those that its cluster shares.
+    /// Whether its users are those that the cluster shares.
     pub(crate) uses_shared_users: bool,
 }
 
@@ -287,12 +287,12 @@ impl fmt::Display for Listener {
 }
 
 impl Config {
-    /// Everything that is listened on: what `listen` has, then the tables.
+    /// All listeners: the addresses of `listen`, then the tables.
     pub(crate) fn listeners(&self) -> Vec<Listener> {
         self.listeners_that_share(false)
     }
 
-    /// The same. `users`: where a listener has no password file of its own, its users are those that the cluster shares.
+    /// Like [`Config::listeners`]. With `users`, listeners without a password file use the users that the cluster shares.
     pub(crate) fn listeners_that_share(&self, users: bool) -> Vec<Listener> {
         let simple = self.listen.addresses().iter().map(|address| {
             let table = ListenerConfig { address: Some(address.clone()), ..ListenerConfig::default() };
@@ -300,7 +300,7 @@ impl Config {
         });
         let tables = self.listener.iter().filter_map(|table| Some(self.resolve(table, table.address.as_ref()?, users)));
         let mut listeners: Vec<Listener> = simple.chain(tables).collect();
-        // Where the kernel chooses the port, several addresses are written alike.
+        // If the kernel chooses the port, several addresses have the same text.
         for at in 1..listeners.len() {
             let like = |listener: &&Listener| listener.address == listeners[at].address;
             let before = listeners[..at].iter().filter(like).count();
@@ -312,7 +312,7 @@ impl Config {
         listeners
     }
 
-    /// The tables, with what the listeners are called.
+    /// The tables, each with the name of its listener.
     pub(super) fn tables(&self) -> impl Iterator<Item = (&ListenerConfig, String)> {
         let named = |table: &ListenerConfig| {
             let address = table.address.as_ref()?;
@@ -352,17 +352,17 @@ impl Config {
         }
     }
 
-    /// Adds what is wrong with all listeners together.
+    /// Adds errors that concern several listeners or keys.
     pub(super) fn check_listeners(&self, errors: &mut Vec<ConfigError>) {
         let listeners = self.listeners();
         let mut wrong =
-            |code, key, message| errors.push(ConfigError { code, place: ErrorLocation::Key { key }, message });
+            |code, key, message| errors.push(ConfigError { code, location: ErrorLocation::Key { key }, message });
         if listeners.is_empty() {
             let message = "the list is empty; name at least one address, such as \"127.0.0.1:1883\"".to_owned();
             wrong(ErrorCode::OutOfRange, "listen", message);
         }
         if listeners.len() > LISTENERS_MAX {
-            let message = format!("there are {} listeners; {LISTENERS_MAX} are the most", listeners.len());
+            let message = format!("there are {} listeners; the maximum is {LISTENERS_MAX}", listeners.len());
             wrong(ErrorCode::OutOfRange, "listener", message);
         }
         for (at, listener) in listeners.iter().enumerate() {
@@ -371,7 +371,7 @@ impl Config {
                 let message = format!("{} is listed twice; keep one of them", listener.address.place);
                 wrong(ErrorCode::OutOfRange, "listener", message);
             } else if before.iter().any(|other| other.name == listener.name) {
-                let message = format!("two are called \"{listener}\"; give each a `name` of its own");
+                let message = format!("two listeners have the name \"{listener}\"; give each its own `name`");
                 wrong(ErrorCode::OutOfRange, "listener", message);
             }
         }
@@ -380,18 +380,18 @@ impl Config {
             listeners.iter().filter(|listener| !self.cluster.has_servers() && !listener.accepts_any_client())
         {
             let otherwise = match listener.proxies {
-                Some(_) => "; or set auth.anonymous to false, where its proxies name the holders of certificates",
+                Some(_) => "; or set auth.anonymous = false, if its proxies pass on client certificates",
                 None => "",
             };
             let message = format!(
-                "nobody can come in by {listener}: set auth.password_file, or tls.client_certificates where it speaks TLS; or set \
-                 auth.anonymous to true, to let in everybody who can reach it{otherwise}"
+                "no client can authenticate on {listener}: set auth.password_file, or tls.client_certificates if it uses TLS; or set \
+                 auth.anonymous = true to accept everybody who can reach it{otherwise}"
             );
             wrong(ErrorCode::Missing, "auth.anonymous", message);
         }
         for listener in listeners.iter().filter(|listener| listener.proxies.is_some()) {
             if listener.address.socket().is_none() {
-                let message = format!("{listener} is a Unix socket, to which no proxy.trusted belongs");
+                let message = format!("{listener} is a Unix socket; proxy.trusted cannot be set for it");
                 wrong(ErrorCode::OutOfRange, "listener", message);
             }
         }
@@ -401,7 +401,7 @@ impl Config {
                 [("proxy.require_tls", tls), ("proxy.require_certificate", certificate)].iter().filter(|key| key.1)
             {
                 let message = format!(
-                    "{listener} has {key} and no proxy.trusted: name the addresses of its proxies there, or leave {key} out"
+                    "{listener} has {key} but no proxy.trusted: set proxy.trusted to the addresses of its proxies, or remove {key}"
                 );
                 wrong(ErrorCode::Missing, "listener", message);
             }
@@ -410,11 +410,11 @@ impl Config {
             let (certificates, keys) = (listener.tls.certificate.len(), listener.tls.key.len());
             if certificates == 0 {
                 let message =
-                    format!("{listener} needs tls.certificate and tls.key; `tautwire cert` makes some to try");
+                    format!("{listener} needs tls.certificate and tls.key; `tautwire cert` creates a test certificate");
                 wrong(ErrorCode::Missing, "listen", message);
             } else if certificates != keys {
                 let message = format!(
-                    "{listener} has {keys} files, and tls.certificate {certificates}: there is one key for each"
+                    "{keys} keys for {certificates} certificates of {listener}: set one key for each certificate"
                 );
                 wrong(ErrorCode::Missing, "tls.key", message);
             }
@@ -423,7 +423,7 @@ impl Config {
 }
 
 impl ListenerConfig {
-    /// Paths as absolute ones: those that are not are looked for in `folder`.
+    /// Makes paths absolute; relative ones are relative to `folder`.
     pub(super) fn make_paths_absolute(&mut self, folder: &Path) {
         for file in [&mut self.auth.password_file, &mut self.acl.file].into_iter().flatten() {
             file.relative_to(folder);
@@ -436,7 +436,7 @@ impl ListenerConfig {
 }
 
 impl ListenerAuth {
-    /// What holds for the listener, where `all` holds for those that say nothing.
+    /// The settings of the listener, with `all` as the default.
     fn over(&self, all: &AuthConfig) -> AuthConfig {
         let common_rules =
             || if self.certificate.is_none() { all.certificate_rules.clone() } else { Default::default() };
@@ -452,7 +452,7 @@ impl ListenerAuth {
 }
 
 impl ListenerTls {
-    /// What holds for the listener, where `all` holds for those that say nothing.
+    /// The settings of the listener, with `all` as the default.
     fn over(&self, all: &TlsConfig) -> TlsConfig {
         let own = self.clone();
         TlsConfig {

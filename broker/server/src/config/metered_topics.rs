@@ -1,4 +1,4 @@
-//! Topic filters by which messages are counted.
+//! Topic filters for which messages are counted.
 
 use std::ops::RangeInclusive;
 
@@ -8,7 +8,7 @@ use toml::de::DeValue;
 
 use super::value::{Setting, ValueError, quoted, texts};
 
-/// Filters without a share, each once.
+/// Distinct filters that are not shared subscriptions.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct MeteredTopics(pub(crate) Vec<Box<str>>);
 
@@ -20,22 +20,22 @@ impl Setting for MeteredTopics {
     fn from_toml(value: &DeValue<'_>, _: Option<&RangeInclusive<u64>>) -> Result<Self, ValueError> {
         let mut filters: Vec<Box<str>> = Vec::new();
         for text in texts::<Self>(value)? {
-            let is_right = TopicFilter::new(text).is_ok_and(|filter| filter.share().is_none());
-            if !is_right {
+            let is_valid = TopicFilter::new(text).is_ok_and(|filter| filter.share().is_none());
+            if !is_valid {
                 let text = text.escape_debug();
                 return Err(ValueError::Range(format!(
                     "\"{text}\" is not a topic filter; write it like \"telemetry/#\""
                 )));
             }
             if filters.iter().any(|known| **known == *text) {
-                return Err(ValueError::Range(format!("\"{}\" stands there twice", text.escape_debug())));
+                return Err(ValueError::Range(format!("\"{}\" is listed twice", text.escape_debug())));
             }
             filters.push(text.into());
         }
         if filters.len() > METERED_FILTERS_MAX {
             let count = filters.len();
             return Err(ValueError::Range(format!(
-                "there are {count} topic filters, and {METERED_FILTERS_MAX} may be"
+                "there are {count} topic filters; the maximum is {METERED_FILTERS_MAX}"
             )));
         }
         Ok(Self(filters))

@@ -1,6 +1,6 @@
 //! The configuration: one TOML file, every key of which can also be set on the command line.
 //!
-//! [`settings`] says each key once; everything else here derives from it.
+//! [`settings`] defines each key once; everything else here derives from it.
 
 mod acks;
 mod admin_roles;
@@ -44,10 +44,10 @@ use settings::TlsConfig;
 const CONFIG_FILE_MAX_BYTES: usize = 1024 * 1024;
 
 impl Config {
-    /// Reads the file, if one is named, then applies the settings of the command line over it in their order.
+    /// Reads the file, if any, then applies the command line over it, in order.
     ///
     /// # Errors
-    /// Everything that is wrong, not only the first.
+    /// All errors, not only the first.
     pub(crate) fn load(file: Option<&Path>, overrides: &[Override]) -> Result<Self, Vec<ConfigError>> {
         let mut config = Self::default();
         let mut errors = Vec::new();
@@ -55,7 +55,7 @@ impl Config {
             match read(path) {
                 Ok(text) => {
                     source::apply_file(&mut config, path, &text, &mut errors);
-                    // Paths in the file are seen from its folder, those of the command line from where that was typed.
+                    // Paths in the file are relative to its folder, those of the command line to the working directory.
                     config.make_paths_absolute(path.parent().unwrap_or(Path::new("")));
                 }
                 Err(error) => errors.push(error),
@@ -66,7 +66,7 @@ impl Config {
                 errors.push(error);
             }
             if change.is_listen() {
-                // There, and only there.
+                // `--listen` replaces all configured listeners.
                 config.listener.clear();
             }
         }
@@ -81,17 +81,18 @@ impl Config {
         if errors.is_empty() { Ok(config) } else { Err(errors) }
     }
 
-    /// Whether anybody may use the admin API.
-    pub(crate) fn names_administrators(&self) -> bool {
+    /// Whether a token or a user has access to the admin API.
+    pub(crate) fn has_administrators(&self) -> bool {
         let admin = &self.admin;
         admin.token_file.get().is_some() || admin.tokens_file.get().is_some() || !admin.roles.0.is_empty()
     }
 
-    /// What serves the admin API, where it is served over TLS. Its clients show tokens and no certificates.
+    /// The TLS settings of the admin API. Its clients authenticate by tokens, not by certificates.
     pub(crate) fn admin_tls(&self) -> TlsConfig {
         let (admin, tls) = (&self.admin, &self.tls);
-        let is_own = admin.certificate.len() > 0 || admin.key.len() > 0;
-        let (certificate, key) = if is_own { (&admin.certificate, &admin.key) } else { (&tls.certificate, &tls.key) };
+        let is_separate = admin.certificate.len() > 0 || admin.key.len() > 0;
+        let (certificate, key) =
+            if is_separate { (&admin.certificate, &admin.key) } else { (&tls.certificate, &tls.key) };
         TlsConfig {
             certificate: certificate.clone(),
             key: key.clone(),
@@ -106,14 +107,14 @@ impl Config {
         let mut missing = |key, message: &str| {
             errors.push(ConfigError {
                 code: ErrorCode::Missing,
-                place: ErrorLocation::Key { key },
+                location: ErrorLocation::Key { key },
                 message: message.to_owned(),
             });
         };
-        if admin.listen.0.is_some() && !self.names_administrators() {
+        if admin.listen.0.is_some() && !self.has_administrators() {
             missing(
                 "admin.listen",
-                "needs admin.token_file, admin.tokens_file or admin.roles: the API is never open to everybody",
+                "needs admin.token_file, admin.tokens_file or admin.roles: the API always requires authentication",
             );
         }
         if let Some(address) = admin.listen.0.filter(|address| address.is_tls) {
@@ -123,14 +124,14 @@ impl Config {
                 missing(
                     "admin.listen",
                     &format!(
-                        "{address} needs admin.certificate and admin.key, or tls.certificate and tls.key; `tautwire cert` makes some to try"
+                        "{address} needs admin.certificate and admin.key, or tls.certificate and tls.key; `tautwire cert` creates a test certificate"
                     ),
                 );
             } else if certificates != keys {
                 missing(
                     "admin.key",
                     &format!(
-                        "there are {keys} keys for {certificates} certificates of {address}: there is one key for each"
+                        "{keys} keys for {certificates} certificates of {address}: set one key for each certificate"
                     ),
                 );
             }
@@ -139,15 +140,15 @@ impl Config {
             missing(
                 "admin.listen",
                 &format!(
-                    "{address} can be reached from the network, and tokens and passwords would go over it in the clear: write \
-                 https://{0}, serve 127.0.0.1, or set admin.plain_http to true where nobody can listen in",
+                    "{address} is a public address, and tokens and passwords would be sent unencrypted: write https://{0}, \
+                 use 127.0.0.1, or set admin.plain_http = true on an isolated network",
                     address.socket
                 ),
             );
         }
         // In a cluster, users may be shared.
         if !admin.roles.0.is_empty() && self.auth.password_file.get().is_none() && !self.cluster.has_servers() {
-            missing("admin.roles", "needs auth.password_file, which has the passwords of these users");
+            missing("admin.roles", "needs auth.password_file with these users and their passwords");
         }
     }
 
@@ -193,7 +194,7 @@ impl Config {
 fn read(path: &Path) -> Result<String, ConfigError> {
     files::text(path, CONFIG_FILE_MAX_BYTES).map_err(|why| ConfigError {
         code: ErrorCode::Unreadable,
-        place: ErrorLocation::WholeFile { path: path.to_owned() },
+        location: ErrorLocation::WholeFile { path: path.to_owned() },
         message: why.to_string(),
     })
 }

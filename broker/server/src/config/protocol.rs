@@ -1,4 +1,4 @@
-//! What the keys on CONNECT take: protocol versions, and the beginning of assigned client identifiers.
+//! Types of the keys for CONNECT: protocol versions and the prefix of assigned client identifiers.
 
 use std::ops::RangeInclusive;
 use std::sync::Arc;
@@ -11,10 +11,10 @@ use super::Config;
 use super::error::{ConfigError, ErrorCode, ErrorLocation};
 use super::value::{Setting, ValueError, quoted, text, texts};
 
-/// The versions as they are written.
+/// Names of the versions.
 const VERSIONS: [(&str, ProtocolVersion); 3] =
     [("3.1", ProtocolVersion::V3_1), ("3.1.1", ProtocolVersion::V3_1_1), ("5.0", ProtocolVersion::V5)];
-/// What the broker appends to the prefix: 16 hexadecimal digits.
+/// Hexadecimal digits that the broker appends to the prefix.
 const ASSIGNED_DIGITS: usize = 16;
 
 impl Setting for ProtocolVersions {
@@ -27,7 +27,7 @@ impl Setting for ProtocolVersions {
             let known = VERSIONS.iter().find(|(name, _)| *name == text);
             known.map(|(_, version)| *version).ok_or_else(|| {
                 let text = text.escape_debug();
-                ValueError::Range(format!("\"{text}\" is not a version of MQTT; write a {}", Self::accepts(None)))
+                ValueError::Range(format!("\"{text}\" is not an MQTT version; write a {}", Self::accepts(None)))
             })
         };
         let named = match value {
@@ -37,9 +37,7 @@ impl Setting for ProtocolVersions {
         };
         let versions = named.into_iter().map(version).collect::<Result<Vec<_>, _>>()?;
         if versions.is_empty() {
-            return Err(ValueError::Range(
-                "the list is empty, and no client could connect; leave the key out".to_owned(),
-            ));
+            return Err(ValueError::Range("the list is empty, so no client could connect; remove the key".to_owned()));
         }
         Ok(versions.into_iter().collect())
     }
@@ -50,7 +48,7 @@ impl Setting for ProtocolVersions {
     }
 }
 
-/// The beginning of the client identifiers that the broker assigns.
+/// The prefix of client identifiers that the broker assigns.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct ClientIdPrefix(Arc<str>);
 
@@ -80,7 +78,10 @@ impl Setting for ClientIdPrefix {
             return Ok(ClientIdPrefix(prefix.into()));
         }
         let shown = prefix.escape_debug();
-        Err(ValueError::Range(format!("\"{shown}\" cannot begin a client identifier; write {}", Self::accepts(range))))
+        Err(ValueError::Range(format!(
+            "\"{shown}\" is not a valid client identifier prefix; write {}",
+            Self::accepts(range)
+        )))
     }
 
     fn to_toml(&self) -> String {
@@ -89,7 +90,9 @@ impl Setting for ClientIdPrefix {
 }
 
 impl Config {
-    /// A client must be able to come back with the identifier that it was assigned.
+    /// Checks that assigned identifiers are short enough.
+    ///
+    /// A client must be able to reconnect with its assigned identifier.
     pub(super) fn check_client_ids(&self, errors: &mut Vec<ConfigError>) {
         let own = self.listener.iter().filter_map(|listener| listener.mqtt.assigned_client_id_prefix.as_ref());
         for prefix in own.chain([&self.mqtt.assigned_client_id_prefix]) {
@@ -97,9 +100,9 @@ impl Config {
             if bytes > self.limits.client_id_bytes {
                 errors.push(ConfigError {
                     code: ErrorCode::OutOfRange,
-                    place: ErrorLocation::Key { key: "mqtt.assigned_client_id_prefix" },
+                    location: ErrorLocation::Key { key: "mqtt.assigned_client_id_prefix" },
                     message: format!(
-                        "{} gives client identifiers of {bytes} bytes, and limits.client_id_bytes is {}: shorten it, or raise the limit",
+                        "{} results in client identifiers of {bytes} bytes, but limits.client_id_bytes is {}: shorten the prefix, or raise the limit",
                         prefix.to_toml(),
                         self.limits.client_id_bytes
                     ),

@@ -1,4 +1,4 @@
-//! The files that a configuration names.
+//! The files that a configuration refers to.
 
 use std::path::PathBuf;
 
@@ -8,11 +8,11 @@ use super::registry::Key;
 use super::settings::KEYS;
 use super::{Config, listener};
 
-/// What the broker writes, where it keeps its own.
+/// Paths that the broker writes to; their content is not configuration.
 const WRITTEN: &[&str] = &["data.path", "audit.file"];
 
 impl Config {
-    /// What is read at a reload beside the configuration itself: files, and the folder of contracts.
+    /// Files and directories that a reload reads, besides the configuration itself.
     pub(crate) fn referenced_files(&self) -> Vec<PathBuf> {
         let mut found = Vec::new();
         for key in KEYS.iter().filter(|key| !WRITTEN.contains(&key.name)) {

@@ -1,5 +1,5 @@
-//! The registry of keys: one entry per key, from which parsing, checking, showing and documentation derive. There is one for the
-//! whole file, and one for each kind of table that may stand there several times.
+//! The registry of keys: one entry per key, from which parsing, validation, output and documentation derive. The file has one registry, and
+//! so has each kind of table that can appear several times.
 
 use std::ops::RangeInclusive;
 
@@ -10,38 +10,38 @@ use super::value::ValueError;
 
 /// One configuration key of `C`.
 pub(crate) struct Key<C: 'static = Config> {
-    /// Dotted name as in the file and in `--set`, for example `mqtt.max_qos`.
+    /// Dotted name, as in the file and in `--set`, for example `mqtt.max_qos`.
     pub(crate) name: &'static str,
-    /// What it means, in a sentence or two.
+    /// Its meaning in a sentence or two.
     pub(crate) doc: &'static str,
-    /// What it takes, for people: type and allowed values.
+    /// Accepted type and values, for people.
     pub(crate) accepts: fn(Option<&RangeInclusive<u64>>) -> String,
-    /// Allowed values of a whole number.
+    /// Allowed range of an integer.
     pub(crate) range: Option<RangeInclusive<u64>>,
-    /// Unit of a number whose name does not say it.
+    /// Unit of a number, if the name does not contain it.
     pub(crate) unit: Option<&'static str>,
     pub(crate) set: Set<C>,
-    /// Puts the value of another configuration into one.
+    /// Copies the value of the key from another configuration.
     pub(crate) copy: fn(&mut C, &C),
-    /// The value as TOML text; empty for one that is not there.
+    /// The value as TOML text; empty if it is not set.
     pub(crate) show: fn(&C) -> String,
 }
 
-/// Puts a value into the configuration, if it is of the key's type and in the range.
+/// Sets a value, if it has the key's type and is in range.
 pub(crate) type Set<C> = fn(&mut C, &DeValue<'_>, Option<&RangeInclusive<u64>>) -> Result<(), ValueError>;
 
 impl<C> Key<C> {
-    /// The table of the file in which the key stands; `None` for the keys before the first table.
+    /// The table of the key; `None` for keys before the first table.
     pub(crate) fn section(&self) -> Option<&'static str> {
         self.name.split_once('.').map(|(section, _)| section)
     }
 
-    /// The name inside its table.
+    /// The name within its table.
     pub(crate) fn leaf(&self) -> &'static str {
         self.name.split_once('.').map_or(self.name, |(_, leaf)| leaf)
     }
 
-    /// Type, range and unit for people, for example `whole number from 1 to 65535`.
+    /// Type, range and unit, for people: for example `whole number from 1 to 65535`.
     pub(crate) fn accepts(&self) -> String {
         let accepts = (self.accepts)(self.range.as_ref());
         match self.unit {
@@ -61,8 +61,9 @@ pub(crate) fn find(name: &str) -> Option<&'static Key> {
     super::settings::KEYS.iter().find(|key| key.name == name)
 }
 
-/// Defines the configuration structures, their defaults, and the registry of keys, each key said once:
-/// meaning (the doc comment), name, type, default, and for numbers the allowed range and the unit.
+/// Defines the configuration structures, their defaults and the registry of keys.
+///
+/// Each key is defined once: meaning (the doc comment), name, type, default, and for numbers the range and the unit.
 macro_rules! settings {
     (
         $(#[doc = $root_doc:literal])+
@@ -89,7 +90,7 @@ macro_rules! settings {
         pub(crate) struct $Root {
             $( $(#[doc = $doc])+ pub(crate) $field: $type, )*
             $( $(#[doc = $section_doc])+ pub(crate) $section: $Section, )*
-            $( /// Those that may stand there several times.
+            $( /// Tables that can appear several times.
             pub(crate) $tables: Vec<$Table>, )?
         }
 

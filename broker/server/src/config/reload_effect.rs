@@ -1,22 +1,22 @@
-//! From when on a key holds that has changed at a reload. Every key is named here; a test fails for one that is not.
+//! When a changed key takes effect after a reload. Every key is listed here; a test fails otherwise.
 
 use super::listener::{self, Listener};
 use super::registry::Key;
 use super::settings::{Config, KEYS};
 
-/// From when on a key holds that has changed.
+/// When a changed key takes effect.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ReloadEffect {
-    /// For everybody, from the next message or packet on, and for those who are connected.
+    /// At once, from the next message or packet on, also for connected clients.
     Immediate,
-    /// For those who connect from now on.
+    /// For connections accepted from now on.
     NewConnections,
-    /// When the broker is started again.
+    /// After a restart.
     Restart,
 }
 
 impl ReloadEffect {
-    /// Of a key of the file. One that nobody has classified needs a restart, which is always true.
+    /// The effect of a key of the file. A key that is not listed needs a restart, which is always correct.
     pub(crate) fn of(key: &str) -> ReloadEffect {
         lists()
             .into_iter()
@@ -24,7 +24,7 @@ impl ReloadEffect {
             .map_or(ReloadEffect::Restart, |(reload_effect, _)| reload_effect)
     }
 
-    /// Of a key of a table `[[listener]]`.
+    /// The effect of a key of a `[[listener]]` table.
     pub(crate) fn of_listener(key: &str) -> ReloadEffect {
         if LISTENER_IMMEDIATE.contains(&key) {
             ReloadEffect::Immediate
@@ -35,7 +35,7 @@ impl ReloadEffect {
         }
     }
 
-    /// For people, in a table.
+    /// Short text for tables.
     pub(crate) fn short(self) -> &'static str {
         match self {
             ReloadEffect::Immediate => "at once",
@@ -230,7 +230,7 @@ const RESTART: &[&str] = &[
     "limits.shard_queue_batches",
 ];
 
-/// Keys of a table `[[listener]]`.
+/// Keys of a `[[listener]]` table.
 const LISTENER_IMMEDIATE: &[&str] = &[
     "name",
     "address",
@@ -274,24 +274,24 @@ const LISTENER_NEW_CONNECTIONS: &[&str] = &[
 ];
 
 impl Config {
-    /// What holds after a reload that has read `read`, where this has held so far: what needs a restart stays as it is.
-    pub(crate) fn reloaded(&self, read: &Config) -> Config {
+    /// The configuration after a reload of `loaded`: keys that need a restart keep their current values.
+    pub(crate) fn reloaded(&self, loaded: &Config) -> Config {
         let mut config = self.clone();
         for key in KEYS.iter().filter(|key| ReloadEffect::of(key.name) != ReloadEffect::Restart) {
-            (key.copy)(&mut config, read);
+            (key.copy)(&mut config, loaded);
         }
-        // All keys of these tables hold without a restart.
-        config.listener.clone_from(&read.listener);
+        // No key of these tables needs a restart.
+        config.listener.clone_from(&loaded.listener);
         config
     }
 }
 
-/// How the listeners of one configuration differ from those of another.
+/// The differences between the listeners of two configurations.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct ListenerChanges {
     pub(crate) added: Vec<String>,
     pub(crate) removed: Vec<String>,
-    /// Of tables that are in both, what has changed: the name of the listener, and the key.
+    /// Changed keys of tables that exist in both: the name of the listener, and the key.
     pub(crate) keys: Vec<(String, &'static str)>,
 }
 
@@ -306,9 +306,9 @@ impl ListenerChanges {
         };
         let mut keys = Vec::new();
         for (table, name) in after.tables() {
-            let held = before.tables().find(|(held, of)| *of == name && held.address == table.address);
-            if let Some((held, _)) = held {
-                let changed = listener::KEYS.iter().filter(|key| (key.show)(held) != (key.show)(table));
+            let previous = before.tables().find(|(old, old_name)| *old_name == name && old.address == table.address);
+            if let Some((old_table, _)) = previous {
+                let changed = listener::KEYS.iter().filter(|key| (key.show)(old_table) != (key.show)(table));
                 keys.extend(changed.map(|key| (name.clone(), key.name)));
             }
         }
@@ -316,7 +316,7 @@ impl ListenerChanges {
     }
 }
 
-/// The keys whose values are not the same in both, in the order of the documentation.
+/// The keys whose values differ, in the order of the documentation.
 pub(crate) fn changed<'c>(before: &'c Config, after: &'c Config) -> impl Iterator<Item = &'static Key> + use<'c> {
     KEYS.iter().filter(move |key| (key.show)(before) != (key.show)(after))
 }
@@ -330,22 +330,18 @@ mod tests {
         let named: Vec<&str> = lists().into_iter().flat_map(|(_, names)| names.iter().copied()).collect();
         for key in KEYS {
             let count = named.iter().filter(|name| **name == key.name).count();
-            assert_eq!(count, 1, "say once in this file from when on {} holds after a reload", key.name);
+            assert_eq!(count, 1, "list {} exactly once in this file", key.name);
         }
-        assert_eq!(named.len(), KEYS.len(), "there are names of keys that do not exist");
+        assert_eq!(named.len(), KEYS.len(), "a listed key does not exist");
         let named = || LISTENER_IMMEDIATE.iter().chain(LISTENER_NEW_CONNECTIONS);
         for key in listener::KEYS {
             let count = named().filter(|name| **name == key.name).count();
-            assert_eq!(
-                count, 1,
-                "say once in this file from when on {} of a [[listener]] holds after a reload",
-                key.name
-            );
+            assert_eq!(count, 1, "list {} of [[listener]] exactly once in this file", key.name);
         }
-        assert_eq!(named().count(), listener::KEYS.len(), "there are names of keys that do not exist");
+        assert_eq!(named().count(), listener::KEYS.len(), "a listed key does not exist");
     }
 
-    /// The page on reloads names the same keys, those of a cluster aside.
+    /// The page on reloads lists the same keys, except those of a cluster.
     #[test]
     fn what_needs_a_restart_is_documented() {
         let page = include_str!("../../../../docs/operating/reload.md");

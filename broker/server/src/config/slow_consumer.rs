@@ -1,4 +1,4 @@
-//! What happens to messages for sessions whose queues are full, by topic filters and by users.
+//! Policies for full session queues, by topic filter and by user.
 
 use std::ops::RangeInclusive;
 
@@ -18,11 +18,11 @@ impl Choice for SlowConsumer {
     ];
 }
 
-/// By topic filters, in order.
+/// Policies by topic filter, in order.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct SlowConsumerTopics(pub(crate) Vec<(Box<str>, SlowConsumer)>);
 
-/// By users.
+/// Policies by user.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct SlowConsumerUsers(pub(crate) Vec<(Box<str>, SlowConsumer)>);
 
@@ -32,8 +32,8 @@ impl Setting for SlowConsumerTopics {
     }
 
     fn from_toml(value: &DeValue<'_>, _: Option<&RangeInclusive<u64>>) -> Result<Self, ValueError> {
-        let is_right = |text: &str| TopicFilter::new(text).is_ok_and(|filter| filter.share().is_none());
-        let read = |text| rule(text, "a topic filter", "orders/#", is_right);
+        let is_valid = |text: &str| TopicFilter::new(text).is_ok_and(|filter| filter.share().is_none());
+        let read = |text| rule(text, "a topic filter", "orders/#", is_valid);
         texts::<Self>(value)?.into_iter().map(read).collect::<Result<_, _>>().map(Self)
     }
 
@@ -57,22 +57,22 @@ impl Setting for SlowConsumerUsers {
     }
 }
 
-/// `name = policy`, where `is_right` says whether the name is `what`.
+/// Parses `name = policy`; `is_valid` checks the name, and `noun` names it in the error message.
 fn rule(
     text: &str,
-    what: &str,
+    noun: &str,
     example: &str,
-    is_right: impl FnOnce(&str) -> bool,
+    is_valid: impl FnOnce(&str) -> bool,
 ) -> Result<(Box<str>, SlowConsumer), ValueError> {
     let parts = text.rsplit_once('=').map(|(name, policy)| (name.trim(), policy.trim()));
     let rule = parts.and_then(|(name, policy)| {
         let (_, policy) = SlowConsumer::CHOICES.iter().find(|(choice, _)| *choice == policy)?;
-        is_right(name).then(|| (name.into(), *policy))
+        is_valid(name).then(|| (name.into(), *policy))
     });
     rule.ok_or_else(|| {
         let policies: Vec<_> = SlowConsumer::CHOICES.iter().map(|(name, _)| *name).collect();
         ValueError::Range(format!(
-            "\"{}\" is not {what}, \"=\" and one of {}; write it like \"{example} = refuse\"",
+            "\"{}\" is not {noun}, \"=\" and one of {}; write it like \"{example} = refuse\"",
             text.escape_debug(),
             policies.join(", ")
         ))

@@ -1,4 +1,4 @@
-//! Where settings come from: the TOML file and the command line.
+//! Sources of settings: the TOML file and the command line.
 
 use std::ops::Range;
 use std::path::Path;
@@ -12,7 +12,7 @@ use super::settings::{Config, KEYS, SECTIONS};
 use super::value::ValueError;
 use crate::nearest::nearest;
 
-/// The option that stands for `listen`.
+/// The option for `listen`.
 pub(crate) const LISTEN_OPTION: &str = "--listen";
 
 /// A setting given on the command line.
@@ -25,10 +25,10 @@ pub(crate) struct Override {
 }
 
 impl Override {
-    /// From the argument of `--set`: `KEY=VALUE`.
+    /// Parses the argument of `--set`: `KEY=VALUE`.
     ///
     /// # Errors
-    /// When there is no `=`.
+    /// There is no `=`.
     pub(crate) fn from_argument(argument: &str) -> Result<Self, ConfigError> {
         match argument.split_once('=') {
             Some((key, value)) => Ok(Self {
@@ -38,25 +38,28 @@ impl Override {
             }),
             None => Err(ConfigError {
                 code: ErrorCode::Syntax,
-                place: ErrorLocation::Option { option: format!("--set {argument}") },
+                location: ErrorLocation::Option { option: format!("--set {argument}") },
                 message: "has no value; write --set KEY=VALUE, for example --set mqtt.max_qos=1".to_owned(),
             }),
         }
     }
 
-    /// From an option of its own that stands for a key, such as `--threads`.
+    /// Creates one from a dedicated option, such as `--threads`.
     pub(crate) fn from_option(option: &str, key: &str, value: String) -> Self {
         Self { option: option.to_owned(), key: key.to_owned(), value }
     }
 
-    /// Whether this is `--listen`, which goes over every address of the file.
+    /// Whether this is `--listen`, which replaces every address of the file.
     pub(super) fn is_listen(&self) -> bool {
         self.option == LISTEN_OPTION
     }
 
     pub(super) fn apply(&self, config: &mut Config) -> Result<(), ConfigError> {
-        let fail =
-            |code, message| ConfigError { code, place: ErrorLocation::Option { option: self.option.clone() }, message };
+        let fail = |code, message| ConfigError {
+            code,
+            location: ErrorLocation::Option { option: self.option.clone() },
+            message,
+        };
         let key = registry::find(&self.key).ok_or_else(|| fail(ErrorCode::UnknownKey, unknown_key(&self.key, KEYS)))?;
         let list = as_list(&self.value);
         let parsed = parse_value(&self.value, &list);
@@ -67,23 +70,24 @@ impl Override {
     }
 }
 
-/// A value as TOML, or, so that a shell needs no double quoting, as the string or list of strings that it is:
-/// `--set log.level=debug`, `--set listen=127.0.0.1:1883,127.0.0.1:1884`.
+/// Parses a value as TOML, or else as a string or a list of strings.
+///
+/// A shell then needs no double quoting: `--set log.level=debug`, `--set listen=127.0.0.1:1883,127.0.0.1:1884`.
 fn parse_value<'a>(text: &'a str, list: &'a str) -> DeValue<'a> {
     let parsed =
         DeValue::parse(text).or_else(|error| if text.contains(',') { DeValue::parse(list) } else { Err(error) });
     parsed.map_or_else(|_| DeValue::String(text.into()), toml::Spanned::into_inner)
 }
 
-/// What stands between commas, as a TOML list of strings.
+/// Text with commas as a TOML list of strings.
 fn as_list(text: &str) -> String {
     let items: Vec<String> = text.split(',').map(|item| format!("'{}'", item.trim())).collect();
     format!("[{}]", items.join(","))
 }
 
-/// Sets every key of the file, and adds everything wrong with it to `errors`.
+/// Sets every key of the file, and adds all errors to `errors`.
 pub(super) fn apply_file(config: &mut Config, path: &Path, text: &str, errors: &mut Vec<ConfigError>) {
-    let place = |span: Range<usize>| {
+    let locate = |span: Range<usize>| {
         let (line, column) = position(text, span.start);
         ErrorLocation::File { path: path.to_owned(), line, column }
     };
@@ -92,19 +96,19 @@ pub(super) fn apply_file(config: &mut Config, path: &Path, text: &str, errors: &
         Err(error) => {
             errors.push(ConfigError {
                 code: ErrorCode::Syntax,
-                place: place(error.span().unwrap_or(0..0)),
+                location: locate(error.span().unwrap_or(0..0)),
                 message: format!("not valid TOML: {}", error.message()),
             });
             return;
         }
     };
     let tables = "listener";
-    let mut file = File { place, errors };
+    let mut file = File { locate, errors };
     file.set_keys(config, KEYS, SECTIONS, root.get_ref(), |name| name == tables);
     let Some(listeners) = root.get_ref().get(tables) else { return };
     let listed = listeners.get_ref().as_array().map(|list| list.iter());
     let Some(listed) = listed.filter(|list| list.clone().all(|item| item.get_ref().as_table().is_some())) else {
-        let message = "listener is a list of tables; write [[listener]] on a line of its own and the keys of one below";
+        let message = "listener is a list of tables; write [[listener]] on its own line and its keys below";
         file.note(ErrorCode::WrongType, listeners.span(), message.to_owned());
         return;
     };
@@ -114,34 +118,34 @@ pub(super) fn apply_file(config: &mut Config, path: &Path, text: &str, errors: &
             file.set_keys(&mut table, listener::KEYS, listener::SECTIONS, keys, |_| false);
         }
         if table.address.is_none() && !item.get_ref().as_table().is_some_and(|keys| keys.contains_key("address")) {
-            file.note(ErrorCode::Missing, item.span(), "the table [[listener]] needs the key address".to_owned());
+            file.note(ErrorCode::Missing, item.span(), "[[listener]] needs the key address".to_owned());
         }
         config.listener.push(table);
     }
 }
 
-/// A file while it is read: how to say where something stands, and what is wrong so far.
+/// A file that is being read: converts positions to locations and collects errors.
 struct File<'a, P> {
-    place: P,
+    locate: P,
     errors: &'a mut Vec<ConfigError>,
 }
 
 impl<P: Fn(Range<usize>) -> ErrorLocation> File<'_, P> {
     fn note(&mut self, code: ErrorCode, span: Range<usize>, message: String) {
-        self.errors.push(ConfigError { code, place: (self.place)(span), message });
+        self.errors.push(ConfigError { code, location: (self.locate)(span), message });
     }
 
-    /// Sets each of `keys` that is in `table`, in whose `sections` some of them stand. What `passes_over` names is somebody else's.
+    /// Sets each of `keys` that occurs in `table` or its `sections`. Names for which `is_skipped` returns true are ignored.
     fn set_keys<C>(
         &mut self,
         config: &mut C,
         keys: &'static [Key<C>],
         sections: &[Section],
         table: &DeTable<'_>,
-        passes_over: impl Fn(&str) -> bool,
+        is_skipped: impl Fn(&str) -> bool,
     ) {
         let mut found = Vec::new();
-        for (name, value) in table.iter().filter(|(name, _)| !passes_over(name.get_ref())) {
+        for (name, value) in table.iter().filter(|(name, _)| !is_skipped(name.get_ref())) {
             let section = sections.iter().any(|section| section.name == name.get_ref().as_ref());
             match value.get_ref() {
                 DeValue::Table(table) if section => {
@@ -151,7 +155,7 @@ impl<P: Fn(Range<usize>) -> ErrorLocation> File<'_, P> {
                 }
                 _ if section => {
                     let message =
-                        format!("{0} is a table; write [{0}] on a line of its own and its keys below", name.get_ref());
+                        format!("{0} is a table; write [{0}] on its own line and its keys below", name.get_ref());
                     self.note(ErrorCode::WrongType, value.span(), message);
                 }
                 DeValue::Table(_) => {
@@ -160,7 +164,7 @@ impl<P: Fn(Range<usize>) -> ErrorLocation> File<'_, P> {
                 _ => found.push((name.get_ref().to_string(), name.span(), value)),
             }
         }
-        // The parser sorts by name; people read from the top.
+        // The parser sorts by name; report errors in file order.
         found.sort_by_key(|(_, span, _)| span.start);
         for (name, span, value) in found {
             let Some(key) = keys.iter().find(|key| key.name == name) else {
@@ -184,7 +188,7 @@ fn describe<C>(key: &Key<C>, problem: ValueError) -> (ErrorCode, String) {
 
 fn unknown_key<C>(name: &str, keys: &'static [Key<C>]) -> String {
     let shown = name.escape_debug();
-    // A key whose table was left out is nearer to the last part of its full name than to the full name.
+    // If the table is missing, compare with the last part of the full name.
     let by_leaf = || keys.iter().find(|key| key.leaf() == name).map(|key| key.name);
     match by_leaf().or_else(|| nearest(name, keys.iter().map(|key| key.name))) {
         _ if name == "listeners" => "there is no table [[listeners]]; did you mean [[listener]]?".to_owned(),
@@ -203,7 +207,7 @@ fn unknown_table(name: &str, sections: &[Section]) -> String {
     }
 }
 
-/// Line and column of a byte offset, both from 1, the column in characters.
+/// Line and column of a byte offset, both counted from 1, the column in characters.
 fn position(text: &str, offset: usize) -> (usize, usize) {
     let before = text.get(..offset).unwrap_or(text);
     let line_start = before.rfind('\n').map_or(0, |newline| newline + 1);

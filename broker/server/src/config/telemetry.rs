@@ -1,4 +1,4 @@
-//! What the keys of telemetry take.
+//! Types of the telemetry keys.
 
 use std::ops::RangeInclusive;
 
@@ -7,32 +7,32 @@ use toml::de::DeValue;
 
 use super::value::{Setting, ValueError, quoted, text, texts};
 
-/// Where telemetry is sent; nowhere by default.
+/// The URL of the collector, if any.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Endpoint(String);
 
-/// A share of all messages, in millionths.
+/// A fraction of all messages, in millionths.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Ratio {
     pub(crate) millionths: u32,
 }
 
-/// Attributes of the resource: names and values.
+/// Resource attributes: names and values.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Attributes(pub(crate) Vec<(String, String)>);
 
-/// How many millionths there are in all.
+/// Millionths in one.
 const ALL: u32 = 1_000_000;
-/// Attributes that an operator may add.
+/// Maximum number of additional attributes.
 const ATTRIBUTES_MAX: usize = 64;
 
 impl Endpoint {
-    /// The URL without a slash at its end; `None` for none.
+    /// The URL without a trailing slash, if any.
     pub(crate) fn get(&self) -> Option<&str> {
         (!self.0.is_empty()).then_some(&*self.0)
     }
 
-    /// Whether nobody can listen in: by TLS, or on this machine.
+    /// Whether the connection is private: over TLS, or to this machine.
     pub(crate) fn is_safe(&self) -> bool {
         is_safe_url(&self.0)
     }
@@ -43,7 +43,7 @@ impl Setting for Endpoint {
         "URL with http:// or https://, \"\" for none".to_owned()
     }
 
-    /// What is wrong is told without the URL, which may have a password in it.
+    /// Errors do not contain the URL, which may contain a password.
     fn from_toml(value: &DeValue<'_>, _: Option<&RangeInclusive<u64>>) -> Result<Self, ValueError> {
         let url = text::<Self>(value)?;
         if url.is_empty() {
@@ -52,23 +52,21 @@ impl Setting for Endpoint {
         let wrong = |why: &str| Err(ValueError::Range(why.to_owned()));
         let rest = url.strip_prefix("http://").or_else(|| url.strip_prefix("https://"));
         let Some(rest) = rest else {
-            return wrong(
-                "is no URL that can be used; write it like \"http://127.0.0.1:4318\", with http:// or https://",
-            );
+            return wrong("is not a valid URL; write it like \"http://127.0.0.1:4318\", with http:// or https://");
         };
         let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();
         if authority.contains('@') {
-            return wrong("has a user or a password in it; put an Authorization line into telemetry.headers_file");
+            return wrong("contains a user or a password; put an Authorization line into telemetry.headers_file");
         }
         if rest.contains(['?', '#', '\\']) || !rest.bytes().all(|byte| byte.is_ascii_graphic()) {
-            return wrong("is no URL that can be used: write scheme, host, port and path alone");
+            return wrong("is not a valid URL: write only scheme, host, port and path");
         }
         let (host, port) = match authority.rsplit_once(':') {
             Some((host, port)) if !port.ends_with(']') => (host, port.parse::<u16>().is_ok()),
             _ => (authority, true),
         };
         if host.is_empty() || !port {
-            return wrong("is no URL that can be used: its host or its port is not right");
+            return wrong("is not a valid URL: its host or its port is invalid");
         }
         Ok(Endpoint(url.trim_end_matches('/').to_owned()))
     }
@@ -93,7 +91,7 @@ impl Setting for Ratio {
             Some(number) if (0.0..=1.0).contains(&number) => {
                 Ok(Ratio { millionths: (number * f64::from(ALL)).round() as u32 })
             }
-            _ => Err(ValueError::Range(format!("is no share; write a {}", Self::accepts(None)))),
+            _ => Err(ValueError::Range(format!("is not a fraction; write a {}", Self::accepts(None)))),
         }
     }
 
@@ -115,7 +113,7 @@ impl Setting for Attributes {
         let wrong = |text: &str| {
             let text = text.escape_debug();
             ValueError::Range(format!(
-                "\"{text}\" is no attribute; write NAME=VALUE, for example \"deployment.environment.name=production\""
+                "\"{text}\" is not an attribute; write NAME=VALUE, for example \"deployment.environment.name=production\""
             ))
         };
         let attribute = |text: &str| {
@@ -126,7 +124,7 @@ impl Setting for Attributes {
         let texts = texts::<Self>(value)?.into_iter().filter(|text| !text.is_empty());
         let all = texts.map(attribute).collect::<Result<Vec<_>, _>>()?;
         if all.len() > ATTRIBUTES_MAX {
-            return Err(ValueError::Range(format!("has {} attributes; {ATTRIBUTES_MAX} may be there", all.len())));
+            return Err(ValueError::Range(format!("has {} attributes; the maximum is {ATTRIBUTES_MAX}", all.len())));
         }
         Ok(Attributes(all))
     }
@@ -167,7 +165,7 @@ mod tests {
             assert!(read::<Endpoint>(&format!("\"{bad}\"")).is_err(), "{bad}");
         }
         let Err(ValueError::Range(why)) = read::<Endpoint>("\"https://ann:secret@example.org\"") else {
-            panic!("taken")
+            panic!("accepted")
         };
         assert!(why.contains("headers_file") && !why.contains("secret") && !why.contains("ann"), "{why}");
     }

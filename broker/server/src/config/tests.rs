@@ -6,7 +6,7 @@ use super::*;
 use tautwire_engine::SlowConsumer;
 use tautwire_protocol::QoS;
 
-/// Reads `text` as if it stood in `tautwire.toml`.
+/// Parses `text` as `tautwire.toml`.
 fn from_file(text: &str) -> Result<Config, Vec<String>> {
     let mut config = Config::default();
     let mut errors = Vec::new();
@@ -100,7 +100,7 @@ fn a_value_of_the_wrong_type_is_refused_with_its_place() {
     );
     assert_eq!(
         one_error(from_file("mqtt = 3\n")),
-        "tautwire.toml:1:8: mqtt is a table; write [mqtt] on a line of its own and its keys below [config_wrong_type]"
+        "tautwire.toml:1:8: mqtt is a table; write [mqtt] on its own line and its keys below [config_wrong_type]"
     );
     assert!(one_error(from_file("threads = 1.5")).contains("found a fraction"));
     assert!(one_error(from_file("listen = [1883]")).contains("list of \"ADDRESS:PORT\""));
@@ -176,8 +176,8 @@ fn what_is_spoken_at_an_address_stands_before_it() {
         ["mqtt://127.0.0.1:1", "ws://127.0.0.1:2/a/b", "ws://[::1]:3/mqtt", "ws://127.0.0.1:0/"]
     );
     assert!(one_error(from_options(&["listen=wss://127.0.0.1:1/mqtt"])).contains("tls.certificate"));
-    assert!(one_error(from_options(&["listen=http://127.0.0.1:1"])).contains("none of mqtt://, mqtts://"));
-    assert!(one_error(from_options(&["listen=ws://127.0.0.1:1/a b"])).contains("a path that cannot be asked for"));
+    assert!(one_error(from_options(&["listen=http://127.0.0.1:1"])).contains("does not begin with mqtt://, mqtts://"));
+    assert!(one_error(from_options(&["listen=ws://127.0.0.1:1/a b"])).contains("an invalid path"));
     assert!(one_error(from_options(&["listen=ws://localhost:1/mqtt"])).contains("is not an IP address and port"));
     assert!(one_error(from_options(&["listen=127.0.0.1:1,ws://127.0.0.1:1"])).contains("listed twice"));
 }
@@ -219,7 +219,7 @@ fn a_table_is_a_listener_with_a_name_and_rules_of_its_own() {
     assert_eq!(
         names,
         ["mqtt://127.0.0.1:1", "devices", "mqtt://[::1]:2", "mqtt://[::1]:0", "mqtt://[::1]:0#2"],
-        "those without a name are called by their address"
+        "the default name is the address"
     );
     let acks: Vec<_> = listeners.iter().map(|listener| listener.ack).collect();
     use tautwire_session::AckLevel::{Disk, Memory, Os};
@@ -249,8 +249,8 @@ fn listener_table_errors_are_reported_with_their_location() {
     assert!(wrong("[[listener]]\naddress = \"here\"\n").contains("address: \"here\" is not an IP address and port"));
     assert!(wrong("[[listener]]\nname = \"a b\"\naddress = \"[::]:1\"\n").contains("is not a name"));
     assert!(wrong("[[listener]]\nname = \"admin\"\naddress = \"[::]:1\"\n").contains("the admin API"));
-    assert!(wrong("[listener]\naddress = \"[::]:1\"\n").contains("write [[listener]] on a line of its own"));
-    assert!(wrong("listener = [1]\n").contains("write [[listener]] on a line of its own"));
+    assert!(wrong("[listener]\naddress = \"[::]:1\"\n").contains("write [[listener]] on its own line"));
+    assert!(wrong("listener = [1]\n").contains("write [[listener]] on its own line"));
     assert!(wrong("[[listeners]]\naddress = \"[::]:1\"\n").contains("did you mean [[listener]]?"));
     assert!(wrong("[[listener]]\naddress = \"[::]:1\"\n[listener.tsl]\nkey = \"a\"\n").contains("did you mean [tls]?"));
 }
@@ -258,28 +258,28 @@ fn listener_table_errors_are_reported_with_their_location() {
 #[test]
 fn users_that_a_cluster_shares_are_those_of_listeners_without_a_file_of_their_own() {
     let text = "[auth]\npassword_file = \"own\"\n[[listener]]\naddress = \"mqtt://127.0.0.1:0\"\n\
-                [[listener]]\naddress = \"mqtt://127.0.0.1:1\"\nauth.password_file = \"apart\"\n\
+                [[listener]]\naddress = \"mqtt://127.0.0.1:1\"\nauth.password_file = \"separate\"\n\
                 [[listener]]\naddress = \"mqtt://127.0.0.1:2\"\nauth.password_file = \"\"\n";
     let mut config = from_file(text).expect("good");
     config.listen.remove_default();
-    let told = |shares| -> Vec<_> {
+    let users = |shares| -> Vec<_> {
         let listeners = config.listeners_that_share(shares).into_iter();
         let file =
             |listener: &listener::Listener| listener.auth.password_file.get().map(|file| file.display().to_string());
         listeners.map(|listener| (listener.uses_shared_users, file(&listener), listener.allows_anonymous())).collect()
     };
     let own = |file: &str| (false, Some(file.to_owned()), false);
-    let apart = [own("apart"), (false, None, true)];
-    assert_eq!(told(false), [&[own("own")][..], &apart].concat());
-    // Whoever has users asks for them, wherever they are from.
-    assert_eq!(told(true), [&[(true, None, false)][..], &apart].concat());
+    let separate = [own("separate"), (false, None, true)];
+    assert_eq!(users(false), [&[own("own")][..], &separate].concat());
+    // Listeners with users require them, wherever they come from.
+    assert_eq!(users(true), [&[(true, None, false)][..], &separate].concat());
 }
 
 #[test]
 fn in_a_cluster_users_may_come_later() {
     let closed = "listen=mqtt://127.0.0.1:0";
-    let refused = from_options(&[closed, "auth.anonymous=false"]).expect_err("nobody can come in");
-    assert!(refused[0].contains("nobody can come in by"), "{refused:?}");
+    let refused = from_options(&[closed, "auth.anonymous=false"]).expect_err("no client can authenticate");
+    assert!(refused[0].contains("no client can authenticate on"), "{refused:?}");
     let config = from_options(&[closed, "auth.anonymous=false", "cluster.servers=nats://a"]).expect("good");
     assert!(config.warnings().iter().any(|warning| warning.contains("unless the cluster shares users")));
 }
@@ -330,7 +330,7 @@ fn proxies_are_networks_of_one_listener() {
     assert!(one_error(error).contains("is a Unix socket"));
 }
 
-/// A proxy on this machine brings clients from anywhere: they are not let in without a name because the address is one of this machine.
+/// Clients behind a local proxy can come from anywhere, so the local address of the listener does not make them trusted.
 #[test]
 fn proxied_clients_are_not_local() {
     let folder = Scratch::new("by-proxy");
@@ -340,16 +340,18 @@ fn proxied_clients_are_not_local() {
         config.map_err(|errors| errors.iter().map(ToString::to_string).collect::<Vec<_>>())
     };
     let refused = one_error(by_proxy(""));
-    assert!(refused.contains("nobody can come in by") && refused.contains("holders of certificates"), "{refused}");
+    assert!(refused.contains("no client can authenticate on") && refused.contains("client certificates"), "{refused}");
     let open = by_proxy("auth.anonymous = true").expect("it says so");
     assert!(open.listeners()[0].allows_anonymous());
     assert!(open.warnings().iter().any(|warning| warning.contains("is open to the network")), "{:?}", open.warnings());
-    let of_holders = by_proxy("auth.anonymous = false").expect("the proxy names holders of certificates");
-    assert!(!of_holders.listeners()[0].allows_anonymous() && of_holders.listeners()[0].accepts_certificates());
+    let certificates_only = by_proxy("auth.anonymous = false").expect("the proxy names holders of certificates");
+    assert!(
+        !certificates_only.listeners()[0].allows_anonymous() && certificates_only.listeners()[0].accepts_certificates()
+    );
     let users = by_proxy("auth.password_file = \"users\"").expect("users are known");
     assert!(!users.listeners()[0].allows_anonymous() && !users.listeners()[0].allows_connected_anonymous());
     let nobody = one_error(by_proxy("auth.anonymous = false\nauth.certificate = \"nobody\""));
-    assert!(nobody.contains("nobody can come in by"), "{nobody}");
+    assert!(nobody.contains("no client can authenticate on"), "{nobody}");
 }
 
 #[test]
@@ -366,7 +368,7 @@ fn listeners_share_neither_name_nor_address() {
     assert_eq!(addresses(&config), ["mqtt://127.0.0.1:1", "mqtt://127.0.0.1:2"], "the default does not count");
     assert!(
         one_error(load(&two(&table("a", "127.0.0.1:1"), &table("a", "127.0.0.1:2")), &[]))
-            .contains("two are called \"a\"")
+            .contains("two listeners have the name \"a\"")
     );
     assert!(one_error(load(&two(&table("a", "[::1]:1"), &table("b", "ws://[::1]:1")), &[])).contains("listed twice"));
     let both = load(&table("a", "127.0.0.1:1"), &["listen=127.0.0.1:2"]).expect("good");
@@ -378,7 +380,7 @@ fn listeners_share_neither_name_nor_address() {
     let file = folder.write("tautwire.toml", &table("a", "127.0.0.1:1"));
     assert_eq!(addresses(&Config::load(Some(&file), &only).expect("good")), ["mqtt://127.0.0.1:3"]);
     let shown = to_toml(&load(&table("a", "127.0.0.1:1"), &[]).expect("good"));
-    assert_eq!(addresses(&load(&shown, &[]).expect("what is shown is good")), ["mqtt://127.0.0.1:1"]);
+    assert_eq!(addresses(&load(&shown, &[]).expect("the output is valid")), ["mqtt://127.0.0.1:1"]);
 }
 
 #[test]
@@ -466,19 +468,19 @@ fn the_admin_api_is_local_by_default_and_always_needs_a_token() {
     let alone = one_error(from_options(&["admin.listen=9183"]));
     assert_eq!(
         alone,
-        "admin.listen: needs admin.token_file, admin.tokens_file or admin.roles: the API is never open to everybody [config_missing]"
+        "admin.listen: needs admin.token_file, admin.tokens_file or admin.roles: the API always requires authentication [config_missing]"
     );
     let open = |more: &[&str]| from_options(&[&["admin.token_file=token"], more].concat());
     let refused = one_error(open(&["admin.listen=0.0.0.0:9183"]));
     assert!(refused.contains("write https://0.0.0.0:9183") && refused.contains("admin.plain_http"), "{refused}");
     let allowed = open(&["admin.listen=0.0.0.0:9183", "admin.plain_http=true"]).expect("reads");
-    assert!(allowed.warnings().iter().any(|warning| warning.contains("tokens and passwords go over it in the clear")));
+    assert!(allowed.warnings().iter().any(|warning| warning.contains("tokens and passwords are sent unencrypted")));
     let bare = one_error(open(&["admin.listen=https://0.0.0.0:9183"]));
     assert!(bare.starts_with("admin.listen: https://0.0.0.0:9183 needs admin.certificate"), "{bare}");
     let is_tls = open(&["admin.listen=https://0.0.0.0:9183", "tls.certificate=c", "tls.key=k"]).expect("reads");
     assert_eq!(is_tls.warnings(), [""; 0]);
     let half = one_error(open(&["admin.listen=https://9183", "admin.certificate=c", "tls.certificate=c", "tls.key=k"]));
-    assert!(half.starts_with("admin.key: there are 0 keys"), "{half}");
+    assert!(half.starts_with("admin.key: 0 keys"), "{half}");
 }
 
 #[test]
@@ -520,7 +522,7 @@ fn every_key_is_documented_and_its_default_lies_in_its_range() {
     let none = listener::ListenerConfig::default();
     for key in listener::KEYS {
         assert!(key.doc.ends_with('.') && !key.doc.contains("  "), "{}: {}", key.name, key.doc);
-        assert_eq!((key.show)(&none), "", "{} is what holds for all until it is given", key.name);
+        assert_eq!((key.show)(&none), "", "{} has no default", key.name);
     }
 }
 

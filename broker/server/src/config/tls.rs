@@ -1,4 +1,4 @@
-//! What the keys of TLS take.
+//! Types of the TLS keys.
 
 use std::ops::RangeInclusive;
 use std::path::Path;
@@ -8,7 +8,7 @@ use toml::de::DeValue;
 
 use super::value::{Choice, FilePath, Setting, ValueError, quoted, texts};
 
-/// Several files.
+/// A list of files.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct FilePaths(Vec<FilePath>);
 
@@ -21,7 +21,7 @@ impl FilePaths {
         self.iter().count()
     }
 
-    /// As absolute paths: those that are not are looked for in `folder`.
+    /// Makes the paths absolute; relative ones are relative to `folder`.
     pub(super) fn relative_to(&mut self, folder: &Path) {
         self.0.iter_mut().for_each(|path| path.relative_to(folder));
     }
@@ -64,7 +64,7 @@ impl Setting for CipherSuites {
     fn from_toml(value: &DeValue<'_>, _: Option<&RangeInclusive<u64>>) -> Result<Self, ValueError> {
         CipherSuites::of(texts::<Self>(value)?).map_err(|unknown| {
             ValueError::Range(format!(
-                "\"{}\" is not a cipher suite that is served; there are {}",
+                "\"{}\" is not a supported cipher suite; supported are {}",
                 unknown.escape_debug(),
                 CipherSuites::known().join(", ")
             ))

@@ -1,4 +1,4 @@
-//! The types a key may have, each with its way from and to TOML.
+//! The types of keys, with their conversion from and to TOML.
 
 use std::fmt;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -13,24 +13,24 @@ use toml::de::DeValue;
 use crate::json::push_string;
 use crate::nearest::nearest;
 
-/// A type that a configuration key may have.
+/// The type of a configuration key.
 pub(crate) trait Setting: Sized {
-    /// What the key takes, for people.
+    /// Accepted values, for people.
     fn accepts(range: Option<&RangeInclusive<u64>>) -> String;
     fn from_toml(value: &DeValue<'_>, range: Option<&RangeInclusive<u64>>) -> Result<Self, ValueError>;
     fn to_toml(&self) -> String;
 }
 
-/// Why a value does not suit its key; the text says what was found and what to write instead.
+/// An invalid value; the text says what was found and what to write instead.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum ValueError {
     /// A value of another TOML type.
     Type(String),
-    /// The right type, but outside the allowed values.
+    /// The right type, but not an allowed value.
     Range(String),
 }
 
-/// The beginning of topic names; empty for none.
+/// A prefix of topic names; empty for none.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct TopicPrefix(String);
 
@@ -49,7 +49,7 @@ impl FilePath {
         (!self.0.is_empty()).then(|| Path::new(&self.0))
     }
 
-    /// The same as an absolute path: one that is not is looked for in `folder`.
+    /// Makes the path absolute; a relative one is relative to `folder`.
     pub(super) fn relative_to(&mut self, folder: &Path) {
         let absolute = self.get().and_then(|path| std::path::absolute(folder.join(path)).ok());
         if let Some(text) = absolute.and_then(|path| path.into_os_string().into_string().ok()) {
@@ -58,7 +58,7 @@ impl FilePath {
     }
 }
 
-/// Where the admin API is served; nowhere by default.
+/// The address of the admin API, if any.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct AdminListen(pub(crate) Option<AdminAddress>);
 
@@ -70,7 +70,7 @@ pub(crate) struct AdminAddress {
 }
 
 impl AdminAddress {
-    /// Whether others can reach it, and whoever is on the way can read what goes over it.
+    /// Whether it is reachable from other machines without TLS.
     pub(crate) fn is_remote_plaintext(self) -> bool {
         !self.is_tls && !self.socket.ip().to_canonical().is_loopback()
     }
@@ -82,7 +82,7 @@ impl fmt::Display for AdminAddress {
     }
 }
 
-/// The form of the log's lines.
+/// The format of log lines.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum LogFormat {
     Text,
@@ -156,7 +156,7 @@ impl Setting for bool {
     }
 }
 
-/// A key that need not be there.
+/// An optional key.
 impl<S: Setting> Setting for Option<S> {
     fn accepts(range: Option<&RangeInclusive<u64>>) -> String {
         S::accepts(range)
@@ -171,7 +171,7 @@ impl<S: Setting> Setting for Option<S> {
     }
 }
 
-/// Whole numbers of each width; the key's range is checked, and the width guards a range that is too wide for it.
+/// Integers of each width. The key's range is checked; the width guards against a range that is too large for the type.
 macro_rules! whole_number {
     ($($type:ty),+) => { $(
         impl Setting for $type {
@@ -244,7 +244,7 @@ impl Setting for AdminListen {
             let port = u16::try_from(port);
             return port
                 .map(|port| at(local(port), false))
-                .map_err(|_| ValueError::Range("a port is at most 65535".to_owned()));
+                .map_err(|_| ValueError::Range("the largest port is 65535".to_owned()));
         }
         let given = value.as_str().ok_or_else(|| wrong_type::<Self>(value, None))?;
         if given.is_empty() {
@@ -276,14 +276,14 @@ impl Setting for AdminListen {
 
 impl Setting for TopicPrefix {
     fn accepts(_: Option<&RangeInclusive<u64>>) -> String {
-        "beginning of a topic name, \"\" for none".to_owned()
+        "topic name prefix, \"\" for none".to_owned()
     }
 
     fn from_toml(value: &DeValue<'_>, _: Option<&RangeInclusive<u64>>) -> Result<Self, ValueError> {
         let text = value.as_str().ok_or_else(|| wrong_type::<Self>(value, None))?;
         match TopicName::new(text) {
             Err(error) if !text.is_empty() => {
-                Err(ValueError::Range(format!("{text:?} cannot begin a topic name: {error}")))
+                Err(ValueError::Range(format!("{text:?} is not a valid topic name prefix: {error}")))
             }
             _ => Ok(Self(text.to_owned())),
         }
@@ -326,12 +326,12 @@ pub(super) fn quoted(text: &str) -> String {
     quoted
 }
 
-/// A string.
+/// Reads a string.
 pub(super) fn text<'a, S: Setting>(value: &'a DeValue<'_>) -> Result<&'a str, ValueError> {
     value.as_str().ok_or_else(|| wrong_type::<S>(value, None))
 }
 
-/// The strings of a list; one may stand alone, without the brackets.
+/// Reads a list of strings; a single string needs no brackets.
 pub(super) fn texts<'a, S: Setting>(value: &'a DeValue<'_>) -> Result<Vec<&'a str>, ValueError> {
     if let Some(one) = value.as_str() {
         return Ok(vec![one]);

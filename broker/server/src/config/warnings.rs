@@ -1,71 +1,71 @@
-//! What a configuration allows and probably does not mean.
+//! Warnings about configurations that are valid but probably not intended.
 
 use std::path::PathBuf;
 
 use super::Config;
 use crate::files;
 
-/// Something that is allowed and will probably hurt.
+/// A setting that is valid but will probably cause problems.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Warning {
-    /// A sentence.
+    /// What is wrong, as a sentence.
     pub(crate) text: String,
-    /// The setting, or the command, that ends it.
+    /// The setting or the command that fixes it.
     pub(crate) fix: String,
 }
 
 impl Config {
-    /// What is allowed but probably not meant, one sentence each.
+    /// The warnings, one sentence each.
     pub(crate) fn warnings(&self) -> Vec<String> {
         self.advice().into_iter().map(|warning| warning.text).collect()
     }
 
-    /// The same, with what to do.
+    /// The warnings with their fixes.
     pub(crate) fn advice(&self) -> Vec<Warning> {
         let mut found = Vec::new();
         let mut warn = |text: String, fix: String| found.push(Warning { text, fix });
-        self.of_listeners(&mut warn);
-        self.of_missing_users(&mut warn);
-        self.of_the_admin_api(&mut warn);
-        self.of_secret_files(&mut warn);
+        self.check_listener_exposure(&mut warn);
+        self.check_empty_password_files(&mut warn);
+        self.check_admin_exposure(&mut warn);
+        self.check_secret_files(&mut warn);
         if self.websocket.origins.iter().any(|origin| origin.as_str() == "*") {
             warn(
-                "websocket.origins has \"*\": any web page that a browser near the broker opens can read and publish \
+                "websocket.origins contains \"*\": any web page in a browser that can reach the broker can read and publish \
                  everything"
                     .to_owned(),
-                "set websocket.origins = [\"https://HOST\"], with the origins of your own pages".to_owned(),
+                "set websocket.origins = [\"https://HOST\"], with the origins of your web pages".to_owned(),
             );
         }
-        let mut of_quorum = Vec::new();
-        self.warn_of_weak_quorum(&mut of_quorum);
-        for text in of_quorum {
+        let mut quorum_warnings = Vec::new();
+        self.warn_of_weak_quorum(&mut quorum_warnings);
+        for text in quorum_warnings {
             warn(
                 text,
-                "set cluster.sync = \"monitored\" and cluster.replicas = 3, with nats-servers that write at once"
+                "set cluster.sync = \"monitored\" and cluster.replicas = 3, with NATS servers that use sync_interval: always"
                     .to_owned(),
             );
         }
-        self.of_limits(&mut warn);
+        self.check_limits(&mut warn);
         found
     }
 
-    fn of_listeners(&self, warn: &mut impl FnMut(String, String)) {
+    fn check_listener_exposure(&self, warn: &mut impl FnMut(String, String)) {
         let listeners = self.listeners();
         for listener in listeners.iter().filter(|listener| !listener.is_local_only()) {
             let has_rules = listener.acl.as_ref().unwrap_or(&self.acl.file).get().is_some();
             if listener.allows_anonymous() && !has_rules {
                 warn(
                     format!(
-                        "{listener} is open to the network, lets in clients that do not say who they are, and there is no acl.file: anyone \
+                        "{listener} is open to the network and accepts clients without credentials, and there is no acl.file: anyone \
                          who can reach it can read and publish everything"
                     ),
-                    "set auth.anonymous = false and auth.password_file, or say in acl.file who may do what".to_owned(),
+                    "set auth.anonymous = false and auth.password_file, or restrict access with acl.file".to_owned(),
                 );
             }
             if listener.auth.plain_passwords && !listener.address.is_tls {
                 warn(
                     format!(
-                        "{listener} takes passwords unencrypted from the network: whoever is on the way can read them"
+                        "{listener} accepts unencrypted passwords from the network: anyone on the path can read them"
                     ),
                     "write mqtts:// in its address, and set tls.certificate and tls.key".to_owned(),
                 );
@@ -73,14 +73,16 @@ impl Config {
         }
         for listener in listeners.iter().filter(|listener| !listener.accepts_any_client()) {
             warn(
-                format!("nobody can come in by {listener} unless the cluster shares users"),
+                format!("no client can authenticate on {listener} unless the cluster shares users"),
                 "tautwire cluster config push --users FILE --admin URL --token-file FILE".to_owned(),
             );
         }
     }
 
-    /// Listeners on which nobody can authenticate, because their password file is empty; one line for those that share it.
-    fn of_missing_users(&self, warn: &mut impl FnMut(String, String)) {
+    /// Warns of listeners whose password file is empty, so that nobody can authenticate.
+    ///
+    /// There is one warning for each file.
+    fn check_empty_password_files(&self, warn: &mut impl FnMut(String, String)) {
         let mut closed: Vec<(PathBuf, Vec<String>)> = Vec::new();
         for listener in self.listeners().iter().filter(|listener| listener.accepts_only_passwords()) {
             let Some(path) = listener.auth.password_file.get().filter(|path| files::has_no_entries(path)) else {
@@ -95,7 +97,7 @@ impl Config {
             let add = format!("tautwire user add --file {} NAME", files::quoted(&path));
             warn(
                 format!(
-                    "no client can connect to {}: {} has no users. Add one by `{add}`, or set auth.anonymous = true to accept everybody",
+                    "no client can connect to {}: {} has no users. Add one with `{add}`, or set auth.anonymous = true to accept everybody",
                     names.join(" and "),
                     path.display()
                 ),
@@ -104,12 +106,12 @@ impl Config {
         }
     }
 
-    fn of_the_admin_api(&self, warn: &mut impl FnMut(String, String)) {
+    fn check_admin_exposure(&self, warn: &mut impl FnMut(String, String)) {
         if let Some(address) = self.admin.listen.0.filter(|address| address.is_remote_plaintext()) {
             warn(
                 format!(
-                    "admin.listen ({address}) is open to the network, and tokens and passwords go over it in the clear: write https://{0}, \
-                     or see to it that nobody can listen in",
+                    "admin.listen ({address}) is open to the network, and tokens and passwords are sent unencrypted: write https://{0}, \
+                     or make sure that the network is isolated",
                     address.socket
                 ),
                 format!("set admin.listen = \"https://{}\", admin.certificate and admin.key", address.socket),
@@ -117,8 +119,8 @@ impl Config {
         }
     }
 
-    /// Files with secrets that are not kept from other users of the machine.
-    fn of_secret_files(&self, warn: &mut impl FnMut(String, String)) {
+    /// Warns of secret files that other users of the machine can read.
+    fn check_secret_files(&self, warn: &mut impl FnMut(String, String)) {
         let mut named = vec![
             ("admin.token_file", &self.admin.token_file),
             ("auth.jwt_secret_file", &self.auth.jwt_secret_file),
@@ -132,20 +134,20 @@ impl Config {
             if !seen.contains(&file) {
                 seen.push(file);
                 warn(
-                    format!("{key}: everybody on this machine may read {}; run: chmod o= {0}", file.display()),
+                    format!("{key}: every user of this machine can read {}; run: chmod o= {0}", file.display()),
                     format!("chmod o= {}", files::quoted(file)),
                 );
             }
         }
     }
 
-    fn of_limits(&self, warn: &mut impl FnMut(String, String)) {
+    fn check_limits(&self, warn: &mut impl FnMut(String, String)) {
         let limits = &self.limits;
         if limits.websocket_frame_bytes < u64::from(self.mqtt.maximum_packet_size) {
             warn(
                 format!(
-                    "limits.websocket_frame_bytes ({}) is below mqtt.maximum_packet_size ({}): clients that send a packet in \
-                     one frame reach it first",
+                    "limits.websocket_frame_bytes ({}) is below mqtt.maximum_packet_size ({}): a client that sends a packet in \
+                     one frame reaches it first",
                     limits.websocket_frame_bytes, self.mqtt.maximum_packet_size
                 ),
                 format!("set limits.websocket_frame_bytes = {}", self.mqtt.maximum_packet_size),
@@ -153,7 +155,7 @@ impl Config {
         }
         let is_in_memory = self.data.path.is_none();
         for (name, bytes) in [
-            // Otherwise they are on disk.
+            // With `data.path`, the queues are on disk.
             ("limits.session_queue_bytes", if is_in_memory { limits.session_queue_bytes } else { 0 }),
             ("limits.connection_output_bytes", limits.connection_output_bytes),
         ] {
@@ -177,8 +179,8 @@ impl Config {
             if is_in_cluster && most > 0 {
                 warn(
                     format!(
-                        "{name} does not hold in a cluster, which does not keep whose a retained message is; limits.retained_messages and \
-                         limits.retained_bytes do [cluster_retained_quotas]"
+                        "{name} has no effect in a cluster, which does not store the publisher of a retained message; limits.retained_messages and \
+                         limits.retained_bytes apply [cluster_retained_quotas]"
                     ),
                     format!("set {name} = 0"),
                 );

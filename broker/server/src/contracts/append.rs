@@ -1,4 +1,4 @@
-//! A contract added by hand: at the end of `contracts.toml`, its schema beside it.
+//! Appends a contract to `contracts.toml`, with its schema in the same directory.
 
 use std::path::Path;
 
@@ -8,27 +8,27 @@ use super::entry::Entry;
 use super::folder;
 use crate::json::push_string;
 
-/// Why nothing was added.
+/// Why a contract was not added.
 #[derive(Debug)]
 pub(crate) enum AppendError {
-    /// Something would be wrong with the folder.
+    /// The folder would contain errors.
     Wrong(Vec<LoadError>),
     Other(String),
 }
 
-/// Adds the contract `name` with the schema that stands in `schema` and has this `text`. A folder that is not there is made.
+/// Adds the contract `name` with the schema file `schema`, whose content is `text`. A missing folder is created.
 ///
 /// # Errors
-/// Everything that would be wrong then; nothing has been written.
+/// All errors that the folder would contain; nothing has been written.
 pub(crate) fn append(folder: &Path, name: &str, entry: &Entry, schema: &Path, text: &str) -> Result<(), AppendError> {
     let other = |message: String| AppendError::Other(message);
     let mut files =
         if folder.exists() { folder::read(folder).map_err(AppendError::Wrong)? } else { Default::default() };
-    let file = within(folder, schema).ok_or_else(|| other(format!("{} is not a file's name", schema.display())))?;
-    let held = files.insert(file.clone(), text.to_owned());
-    if held.as_ref().is_some_and(|held| held != text) {
+    let file = within(folder, schema).ok_or_else(|| other(format!("{} is not a file name", schema.display())))?;
+    let existing = files.insert(file.clone(), text.to_owned());
+    if existing.as_ref().is_some_and(|existing| existing != text) {
         let shown = folder.join(&file);
-        return Err(other(format!("{} is there already, with another content; rename one of them", shown.display())));
+        return Err(other(format!("{} already exists with different content; rename one of them", shown.display())));
     }
     let mut manifest = files.get(MANIFEST).cloned().unwrap_or_default();
     if !manifest.is_empty() {
@@ -40,13 +40,13 @@ pub(crate) fn append(folder: &Path, name: &str, entry: &Entry, schema: &Path, te
     manifest.push_str(&entry.to_toml(&file));
     files.insert(MANIFEST.to_owned(), manifest.clone());
     Catalogue::load(&files, &LoadLimits::default()).map_err(AppendError::Wrong)?;
-    let written = if held.is_none() { folder::write(&folder.join(&file), text) } else { Ok(()) };
+    let written = if existing.is_none() { folder::write(&folder.join(&file), text) } else { Ok(()) };
     written
         .and_then(|()| folder::write(&folder.join(MANIFEST), &manifest))
         .map_err(|error| other(format!("{} cannot be written: {error}", folder.display())))
 }
 
-/// The schema's path in the folder: where it is, if that is inside, else by its name alone.
+/// The path of the schema within the folder: its current path if it is inside, otherwise its file name.
 fn within(folder: &Path, schema: &Path) -> Option<String> {
     let inside = folder.canonicalize().ok().zip(schema.canonicalize().ok()).and_then(|(folder, schema)| {
         let parts = schema.strip_prefix(folder).ok()?.iter().map(|part| part.to_str()).collect::<Option<Vec<_>>>()?;

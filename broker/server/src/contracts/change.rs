@@ -1,4 +1,4 @@
-//! A change of one contract in a folder: what the folder is to hold afterwards, checked before anything is written.
+//! A change of one contract in a folder, validated before anything is written.
 
 use std::io;
 use std::path::Path;
@@ -9,29 +9,29 @@ use tautwire_contracts::{Catalogue, ErrorCode, Files, LoadError, LoadLimits, MAN
 use super::entry::Entry;
 use super::folder;
 
-/// What stands at the top of the files that are written.
-const HEADER: &str = "# Written by the broker. It goes over a contract of this name elsewhere in the folder.\n";
+/// First lines of written files.
+const HEADER: &str = "# Written by the broker. Overrides a contract with this name elsewhere in the folder.\n";
 const REMOVED: &str =
-    "# Written by the broker: the contract of this name elsewhere in the folder does not hold.\nremoved = true\n";
+    "# Written by the broker: the contract with this name elsewhere in the folder is removed.\nremoved = true\n";
 
-/// Files to write and to remove, and the contracts that there are then.
+/// Files to write and to remove, and the resulting contracts.
 pub(crate) struct Change {
     pub(crate) catalogue: Catalogue,
-    /// Schemas first: a manifest never names one that is not there.
+    /// Schemas first, so that a manifest never names a missing one.
     writes: Vec<(String, String)>,
     removals: Vec<String>,
 }
 
 impl Change {
-    /// Adds the contract `name` or replaces it.
+    /// Adds or replaces the contract `name`.
     ///
     /// # Errors
-    /// Everything that would be wrong with the folder then.
+    /// All errors that the folder would contain.
     pub(crate) fn put(mut files: Files, name: &str, entry: &Entry) -> Result<Change, Vec<LoadError>> {
         let mut writes = Vec::new();
         let schema = match &entry.schema {
             Some(text) => {
-                let file = format!("{MANAGED}{}.{}", sha256(text), entry.ending(text));
+                let file = format!("{MANAGED}{}.{}", sha256(text), entry.extension(text));
                 files.insert(file.clone(), text.clone());
                 writes.push((file.clone(), text.clone()));
                 file
@@ -42,22 +42,22 @@ impl Change {
         let text = format!("{HEADER}{}", entry.to_toml(&schema));
         files.insert(manifest.clone(), text.clone());
         writes.push((manifest.clone(), text));
-        let said = |mut error: LoadError| {
+        let relocate = |mut error: LoadError| {
             if error.file == manifest {
-                // The caller has not seen this file; the message names the key.
+                // The caller does not know this file; the message names the key.
                 (error.file, error.position) = ("request".to_owned(), None);
             } else if entry.schema.is_some() && error.file == schema {
                 error.file = entry.schema_file.clone().unwrap_or_else(|| "schema".to_owned());
             }
             error
         };
-        Change::checked(files, writes, Vec::new()).map_err(|errors| errors.into_iter().map(said).collect())
+        Change::checked(files, writes, Vec::new()).map_err(|errors| errors.into_iter().map(relocate).collect())
     }
 
-    /// Takes the contract `name` away; `None` where there is none.
+    /// Removes the contract `name`; `None` if there is none.
     ///
     /// # Errors
-    /// Everything that would be wrong with the folder then.
+    /// All errors that the folder would contain.
     pub(crate) fn remove(mut files: Files, name: &str) -> Result<Option<Change>, Vec<LoadError>> {
         let limits = LoadLimits::default();
         let Ok(manifest) = manifest(name) else { return Ok(None) };
@@ -87,21 +87,21 @@ impl Change {
         Ok(Change { catalogue, writes, removals })
     }
 
-    /// The files that there are then, of those that it was made for.
+    /// The files after the change, given those for which it was made.
     pub(crate) fn applied_to(self, mut files: Files) -> Files {
         files.extend(self.writes);
         files.retain(|file, _| !self.removals.contains(file));
         files
     }
 
-    /// Writes the change. What fails midway leaves the contracts as they were or as they are to be.
+    /// Writes the change. If it fails midway, the contracts are the old or the new ones.
     pub(crate) fn apply(&self, folder: &Path) -> io::Result<()> {
         for (file, text) in &self.writes {
             folder::write(&folder.join(file), text)?;
         }
         for file in &self.removals {
             let removed = folder::remove(&folder.join(file));
-            // A schema that nobody names may stay.
+            // An unused schema may stay.
             if file.ends_with(".toml") {
                 removed?;
             }
@@ -110,17 +110,17 @@ impl Change {
     }
 }
 
-/// The file in which a contract is kept.
+/// The file of a contract.
 fn manifest(name: &str) -> Result<String, Vec<LoadError>> {
     let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'-';
     if name.is_empty() || name.len() > NAME_MAX_BYTES || !name.bytes().all(is_plain) {
-        let message = format!("name has letters, digits, _ and -, 1 to {NAME_MAX_BYTES} of them");
+        let message = format!("name must have 1 to {NAME_MAX_BYTES} letters, digits, _ and -");
         return Err(vec![LoadError { code: ErrorCode::Value, file: "request".to_owned(), position: None, message }]);
     }
     Ok(format!("{MANAGED}{name}.toml"))
 }
 
-/// As for names in `contracts.toml`.
+/// The same limit as in `contracts.toml`.
 const NAME_MAX_BYTES: usize = 64;
 
 fn sha256(text: &str) -> String {

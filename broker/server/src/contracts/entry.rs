@@ -1,16 +1,16 @@
-//! What is said of a contract that is to be added or replaced.
+//! The definition of a contract to add or replace.
 
 use std::fmt::Write as _;
 
 use crate::json::{Value, push_string};
 
-/// The keys of a contract in `contracts.toml`, and its schema.
+/// The keys of a contract, as in `contracts.toml`, and its schema.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Entry {
     keys: Vec<(&'static str, EntryValue)>,
-    /// The text of the schema, where it is new.
+    /// The text of a new schema.
     pub(crate) schema: Option<String>,
-    /// The name of a schema that is in the folder; with a new text, the name whose ending says its language.
+    /// The name of an existing schema; for a new one, a name whose extension gives the language.
     pub(crate) schema_file: Option<String>,
 }
 
@@ -22,15 +22,15 @@ enum EntryValue {
     Table(Vec<(String, String)>),
 }
 
-/// Keys whose value is a string.
+/// Keys with a string value.
 const TEXTS: [&str; 5] = ["topics", "message", "on_violation", "unacknowledged", "unknown_fields"];
 
 impl Entry {
-    /// From the body of a request: an object with the keys of `contracts.toml`, but `schema` is the schema's text and
+    /// Parses the body of a request: an object with the keys of `contracts.toml`, except that `schema` is the text of the schema and
     /// `schema_file` its name.
     ///
     /// # Errors
-    /// What is wrong with it.
+    /// A description of the error.
     pub(crate) fn from_json(value: &Value) -> Result<Entry, String> {
         let Value::Object(members) = value else {
             return Err(format!("expected an object, found {}", value.kind()));
@@ -42,7 +42,7 @@ impl Entry {
             }
             let text = || match value {
                 Value::Text(text) if !text.is_empty() => Ok(text.clone()),
-                Value::Text(_) => Err(format!("{name}: expected a string that is not empty")),
+                Value::Text(_) => Err(format!("{name}: expected a non-empty string")),
                 other => Err(format!("{name}: expected a string, found {}", other.kind())),
             };
             match name.as_str() {
@@ -68,7 +68,7 @@ impl Entry {
                     None => {
                         let known = TEXTS.join(", ");
                         return Err(format!(
-                            "there is no key {other}; there are {known}, format, ties, schema, schema_file"
+                            "unknown key {other}; valid keys are {known}, format, ties, schema, schema_file"
                         ));
                     }
                 },
@@ -81,13 +81,13 @@ impl Entry {
         }
         if entry.schema.is_none() && entry.schema_file.is_none() {
             return Err(
-                "schema is missing: its text, or in schema_file the name of one that is in the folder".to_owned()
+                "schema is missing: give its text, or set schema_file to the name of a schema in the folder".to_owned()
             );
         }
         Ok(entry)
     }
 
-    /// The same as the body of a request.
+    /// Formats the entry as the body of a request.
     pub(crate) fn to_json(&self) -> String {
         let mut json = String::from("{");
         let name = |json: &mut String, name: &str| {
@@ -109,7 +109,7 @@ impl Entry {
         json
     }
 
-    /// Sets a key whose value is a string.
+    /// Sets a key with a string value.
     pub(crate) fn text(&mut self, key: &'static str, text: &str) {
         self.keys.push((key, EntryValue::Text(text.to_owned())));
     }
@@ -118,12 +118,12 @@ impl Entry {
         self.keys.push(("format", EntryValue::List(names.iter().map(|name| (*name).to_owned()).collect())));
     }
 
-    /// Sets the levels with the fields they are tied to.
+    /// Sets which topic levels must equal which fields.
     pub(crate) fn ties(&mut self, ties: Vec<(String, String)>) {
         self.keys.push(("ties", EntryValue::Table(ties)));
     }
 
-    /// The keys as lines of TOML, with the schema at `schema`.
+    /// Formats the keys as TOML, with the schema at `schema`.
     pub(crate) fn to_toml(&self, schema: &str) -> String {
         let mut toml = String::new();
         for (key, value) in &self.keys {
@@ -137,8 +137,8 @@ impl Entry {
         toml
     }
 
-    /// Whether the new schema's text is a JSON Schema: as its name's ending says, or else as it begins.
-    pub(super) fn ending(&self, text: &str) -> &'static str {
+    /// The file extension for the new schema: from its name, or else from its first character.
+    pub(super) fn extension(&self, text: &str) -> &'static str {
         let named = self.schema_file.as_deref().unwrap_or_default();
         let is_json = named.ends_with(".json") || (!named.ends_with(".proto") && text.trim_start().starts_with('{'));
         if is_json { "json" } else { "proto" }
@@ -146,7 +146,9 @@ impl Entry {
 }
 
 impl EntryValue {
-    /// Appends the value as JSON or TOML, which differ in what stands between names and values of a table.
+    /// Appends the value as JSON or TOML.
+    ///
+    /// `between` separates names and values of a table.
     fn push(&self, out: &mut String, between: &str) {
         match self {
             EntryValue::Text(text) => push_string(out, text),
@@ -189,7 +191,7 @@ mod tests {
         let toml = "topics = \"a/{id}\"\nformat = [\"json\", \"messagepack\"]\nties = { \"id\" = \"x = y\", \"b\" = \"c\" }\nschema = \"s\"\n";
         assert_eq!(read.to_toml("s"), toml);
         assert_eq!(entry(&read.to_json()), Ok(read.clone()));
-        assert_eq!(read.ending("{}"), "json");
+        assert_eq!(read.extension("{}"), "json");
     }
 
     #[test]
@@ -201,7 +203,7 @@ mod tests {
             (r#"{"topics":"a","format":"json"}"#, "schema is missing"),
             (r#"{"topics":1}"#, "topics: expected a string, found a number"),
             (r#"{"topics":"a","topics":"b"}"#, "topics is given twice"),
-            (r#"{"topic":"a"}"#, "there is no key topic"),
+            (r#"{"topic":"a"}"#, "unknown key topic"),
             (r#"{"format":[1]}"#, "format: expected a string or a list of strings"),
             (r#"{"ties":{"a":1}}"#, "ties: expected a string for each level"),
         ] {

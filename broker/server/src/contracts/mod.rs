@@ -1,4 +1,4 @@
-//! The folder of contracts: how it is read, checked and changed.
+//! Reads, validates and changes the contracts folder.
 
 mod append;
 mod change;

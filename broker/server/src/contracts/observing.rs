@@ -1,16 +1,16 @@
-//! Contracts that only observe deliver payloads that break them: whoever looks at the broker is told which these are.
+//! Warnings about contracts with `on_violation = "observe"`, which deliver payloads that violate them.
 
 use tautwire_contracts::Catalogue;
 
-/// So many names are written out.
+/// Maximum number of names in a message.
 const NAMES_MAX: usize = 10;
 
-/// Names the contracts that only observe; `None` if there are none.
+/// Describes the contracts that only observe; `None` if there are none.
 pub(crate) fn observing(catalogue: &Catalogue) -> Option<String> {
     let names: Vec<&str> = catalogue.observing().map(|contract| contract.name()).collect();
     let [first, others @ ..] = names.as_slice() else { return None };
     if others.is_empty() {
-        return Some(format!("the contract {first} only observes: payloads that break it are counted and delivered"));
+        return Some(format!("the contract {first} only observes: payloads that violate it are counted and delivered"));
     }
     let more = match names.len().saturating_sub(NAMES_MAX) {
         0 => String::new(),
@@ -18,10 +18,12 @@ pub(crate) fn observing(catalogue: &Catalogue) -> Option<String> {
     };
     let written = names.iter().take(NAMES_MAX).copied().collect::<Vec<_>>().join(", ");
     let count = names.len();
-    Some(format!("{count} contracts only observe: payloads that break them are counted and delivered: {written}{more}"))
+    Some(format!(
+        "{count} contracts only observe: payloads that violate them are counted and delivered: {written}{more}"
+    ))
 }
 
-/// Warns of the contracts that only observe.
+/// Logs a warning about contracts that only observe.
 pub(crate) fn warn_of_observe_mode(catalogue: &Catalogue) {
     if let Some(text) = observing(catalogue) {
         log::warn!("{text}");
@@ -48,7 +50,7 @@ mod tests {
     #[test]
     fn contracts_that_observe_are_named_up_to_a_number() {
         assert_eq!(named(&["reject", "quarantine", "disconnect"]), None);
-        let one = "the contract c01 only observes: payloads that break it are counted and delivered";
+        let one = "the contract c01 only observes: payloads that violate it are counted and delivered";
         assert_eq!(named(&["reject", "observe"]).as_deref(), Some(one));
         let many = named(&["observe"; 12]).expect("they observe");
         assert!(many.starts_with("12 contracts only observe: ") && many.ends_with("c08, c09 and 2 more"), "{many}");

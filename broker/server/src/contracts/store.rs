@@ -1,4 +1,4 @@
-//! The contracts of a running broker: its folder, if it has one, and the ways to change them.
+//! The contracts of a running broker and the changes to them.
 
 use std::fmt;
 use std::io;
@@ -13,29 +13,29 @@ use super::change::Change;
 use super::entry::Entry;
 use super::folder;
 
-/// A change comes from the API or from a signal; one is done after the other.
+/// The contracts of a running broker. Changes from the API and from signals are serialized.
 pub(crate) struct Store {
-    /// Held while a change is made.
-    lock_location: Mutex<StoreLocation>,
+    /// Locked during a change.
+    location: Mutex<StoreLocation>,
     control: Control,
     changes: AtomicU64,
     changes_refused: AtomicU64,
 }
 
-/// Where the contracts are.
+/// The location of the contracts.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum StoreLocation {
-    /// There are none, and none can be added.
+    /// No contracts, and none can be added.
     Disabled,
     Folder(PathBuf),
-    /// The nodes of the cluster share them: a change is a new revision.
+    /// The cluster shares them: a change is a new revision.
     Cluster,
 }
 
-/// Why the contracts have not been changed.
+/// Why the contracts were not changed.
 #[derive(Debug)]
 pub(crate) enum StoreError {
-    /// There would be something wrong with them.
+    /// They would contain errors.
     Wrong(Vec<LoadError>),
     /// The folder could not be written.
     Write(io::Error),
@@ -43,7 +43,7 @@ pub(crate) enum StoreError {
     Unknown,
     /// The broker has no folder for contracts.
     NoFolder,
-    /// The nodes of the cluster share them.
+    /// The cluster shares them.
     Shared,
 }
 
@@ -60,12 +60,12 @@ impl fmt::Display for StoreError {
                 let lines: Vec<String> = errors.iter().map(ToString::to_string).collect();
                 f.write_str(&lines.join("\n"))
             }
-            StoreError::Write(error) => write!(f, "the folder of contracts cannot be written: {error}"),
-            StoreError::Unknown => f.write_str("there is no contract of that name"),
+            StoreError::Write(error) => write!(f, "the contracts folder cannot be written: {error}"),
+            StoreError::Unknown => f.write_str("there is no contract with that name"),
             StoreError::Shared => {
-                f.write_str("the contracts are shared by the cluster, and change with its configuration")
+                f.write_str("the cluster shares the contracts; change them with `tautwire cluster config push`")
             }
-            StoreError::NoFolder => f.write_str("the broker has no folder for contracts: set contracts.path"),
+            StoreError::NoFolder => f.write_str("the broker has no contracts folder: set contracts.path"),
         }
     }
 }
@@ -73,7 +73,7 @@ impl fmt::Display for StoreError {
 impl Store {
     pub(crate) fn new(folder: Option<&Path>, control: Control) -> Store {
         Store {
-            lock_location: Mutex::new(
+            location: Mutex::new(
                 folder.map_or(StoreLocation::Disabled, |folder| StoreLocation::Folder(folder.to_owned())),
             ),
             control,
@@ -82,33 +82,33 @@ impl Store {
         }
     }
 
-    /// How often the contracts have been changed, and how often that was refused.
+    /// Number of changes of the contracts, and of refused ones.
     pub(crate) fn changes(&self) -> (u64, u64) {
         (self.changes.load(Ordering::Relaxed), self.changes_refused.load(Ordering::Relaxed))
     }
 
-    /// Has `adopt` take on contracts while nobody else makes a change. It gives the place that holds from now on.
+    /// Runs `apply` with the lock held; it applies contracts and returns their new location.
     ///
     /// # Errors
-    /// What `adopt` finds wrong; nothing has changed then.
+    /// The errors of `apply`; nothing has changed then.
     pub(crate) fn reload<T>(
         &self,
-        adopt: impl FnOnce() -> Result<(StoreLocation, T), Vec<String>>,
+        apply: impl FnOnce() -> Result<(StoreLocation, T), Vec<String>>,
     ) -> Result<T, Vec<String>> {
-        let mut lock_location = self.lock_location();
-        let result = adopt();
-        let is_about_contracts = *lock_location != StoreLocation::Disabled
+        let mut location = self.lock_location();
+        let result = apply();
+        let is_about_contracts = *location != StoreLocation::Disabled
             || result.as_ref().is_ok_and(|(next, _)| *next != StoreLocation::Disabled);
         if is_about_contracts {
             self.count(result.is_ok());
         }
         result.map(|(next, done)| {
-            *lock_location = next;
+            *location = next;
             done
         })
     }
 
-    /// Adds a contract, or replaces the one of that name; gives what holds then, and whether it is new.
+    /// Adds or replaces a contract; returns the new contracts, and whether this one is new.
     pub(crate) fn put(&self, name: &str, entry: &Entry) -> Result<(Arc<Catalogue>, bool), StoreError> {
         self.with_lock(|folder| {
             let is_new = self.control.contracts().named(name).is_none();
@@ -117,7 +117,7 @@ impl Store {
         })
     }
 
-    /// Takes a contract away.
+    /// Removes a contract.
     pub(crate) fn remove(&self, name: &str) -> Result<(), StoreError> {
         self.with_lock(|folder| {
             let change = Change::remove(folder::read(folder)?, name)?.ok_or(StoreError::Unknown)?;
@@ -125,7 +125,7 @@ impl Store {
         })
     }
 
-    /// What has been written holds, and only that: after a restart there are the same contracts.
+    /// Writes a change and then applies it, so that a restart gives the same contracts.
     fn apply(&self, change: Change, folder: &Path) -> Result<Arc<Catalogue>, StoreError> {
         change.apply(folder).map_err(StoreError::Write)?;
         let catalogue = Arc::new(change.catalogue);
@@ -133,10 +133,10 @@ impl Store {
         Ok(catalogue)
     }
 
-    /// Makes a change while nobody else makes one, and counts what came of it.
+    /// Makes a change with the lock held, and counts it.
     fn with_lock<T>(&self, change: impl FnOnce(&Path) -> Result<T, StoreError>) -> Result<T, StoreError> {
-        let lock_location = self.lock_location();
-        let result = change(match &*lock_location {
+        let location = self.lock_location();
+        let result = change(match &*location {
             StoreLocation::Folder(folder) => folder,
             StoreLocation::Disabled => return Err(StoreError::NoFolder),
             StoreLocation::Cluster => return Err(StoreError::Shared),
@@ -146,7 +146,7 @@ impl Store {
     }
 
     fn lock_location(&self) -> MutexGuard<'_, StoreLocation> {
-        self.lock_location.lock().unwrap_or_else(PoisonError::into_inner)
+        self.location.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn count(&self, is_changed: bool) {

@@ -1,4 +1,4 @@
-//! Who finds out who clients are: asks the chain of their listener, and has threads do what takes long.
+//! The authenticator: asks the chain of the client's listener, with slow steps on worker threads.
 
 use std::fmt;
 use std::net::IpAddr;
@@ -22,28 +22,28 @@ use super::workers::{AuthCallback, Clock, WorkerCounters, WorkerLimits, WorkerTa
 use crate::config::Config;
 use crate::shared::Parts;
 
-/// Finds out who clients are.
+/// Authenticates clients with the chains of their listeners.
 pub(crate) struct ChainAuthenticator {
     chains: RwLock<Arc<AuthChains>>,
     shared_state: Mutex<SharedAuthState>,
     bans: Arc<Bans>,
-    /// Passwords that need no hash.
+    /// The cache of verified passwords.
     verified: Arc<VerifiedPasswords>,
-    /// Where bans outlive the broker.
+    /// The file that persists bans, if any.
     ban_file: Mutex<Option<BanFile>>,
-    /// Where nothing takes long, there are no threads for it.
+    /// `None` if no configured method needs worker threads.
     workers: RwLock<Option<WorkerPool>>,
-    /// What the first threads are started with.
+    /// The configuration of the first worker threads.
     pool: WorkerPoolConfig,
     tally: Arc<WorkerTally>,
     clock: Clock,
 }
 
-/// What threads are started with.
+/// The configuration of the worker threads.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct WorkerPoolConfig {
     limits: WorkerLimits,
-    /// In DER.
+    /// Certificate authorities in DER.
     authorities: Vec<Vec<u8>>,
 }
 
@@ -62,10 +62,10 @@ impl WorkerPoolConfig {
     }
 }
 
-/// Threads, and what they have been started with.
+/// Worker threads with their configuration.
 pub(crate) struct WorkerPool(WorkerPoolConfig, Arc<Workers>);
 
-/// What a porter has read, to be adopted.
+/// Authentication settings read for a reload, to be applied later.
 pub(crate) struct LoadedAuth {
     pub(crate) chains: Arc<AuthChains>,
     pool: WorkerPoolConfig,
@@ -74,10 +74,10 @@ pub(crate) struct LoadedAuth {
 }
 
 impl ChainAuthenticator {
-    /// A porter by whom clients are asked what the configuration says. It has threads of its own as soon as something takes long.
+    /// Creates the authenticator of a configuration. Its threads are started when needed.
     ///
     /// # Errors
-    /// Everything that is wrong with the files that are named.
+    /// All errors in the files that the configuration names.
     pub(crate) fn new(config: &Config) -> Result<ChainAuthenticator, Vec<String>> {
         let mut shared_state = SharedAuthState::new(&config.auth).map_err(|error| vec![error])?;
         let chains = AuthChains::read(config, &Parts::default(), &mut shared_state)?;
@@ -94,10 +94,10 @@ impl ChainAuthenticator {
         })
     }
 
-    /// What the listeners would ask by another configuration, and what the cluster shares.
+    /// Reads the authentication settings of another configuration, with the shared users.
     ///
     /// # Errors
-    /// Everything that is wrong with the files that it names.
+    /// All errors in the files that the configuration names.
     pub(crate) fn read(&self, config: &Config, shared: &Parts) -> Result<LoadedAuth, Vec<String>> {
         let mut shared_state = self.shared_state.lock().unwrap_or_else(PoisonError::into_inner);
         let chains = AuthChains::read(config, shared, &mut shared_state);
@@ -112,27 +112,28 @@ impl ChainAuthenticator {
         }
     }
 
-    /// Starts the threads that a reading needs and that are not there.
+    /// Starts the threads that the loaded settings need, unless the current ones fit.
     ///
     /// # Errors
-    /// They cannot be started.
-    pub(crate) fn workers_for(&self, reading: &LoadedAuth) -> Result<Option<WorkerPool>, String> {
-        let LoadedAuth { chains, pool, .. } = reading;
-        let held = self.workers.read().unwrap_or_else(PoisonError::into_inner);
-        if !chains.ask() || held.as_ref().is_some_and(|WorkerPool(held, _)| held == pool) {
+    /// The threads cannot be started.
+    pub(crate) fn workers_for(&self, loaded: &LoadedAuth) -> Result<Option<WorkerPool>, String> {
+        let LoadedAuth { chains, pool, .. } = loaded;
+        let current = self.workers.read().unwrap_or_else(PoisonError::into_inner);
+        if !chains.requires_auth() || current.as_ref().is_some_and(|WorkerPool(current, _)| current == pool) {
             return Ok(None);
         }
-        drop(held);
-        self.started(pool).map(Some)
+        drop(current);
+        self.start_pool(pool).map(Some)
     }
 
-    /// From now on clients are asked by these. It takes no time, but for whoever drops the chains of before last. `workers` are those of [`ChainAuthenticator::workers_for`].
-    pub(crate) fn adopt(&self, reading: LoadedAuth, workers: Option<WorkerPool>) {
-        let LoadedAuth { chains, pool: _, rules, cached_passwords } = reading;
+    /// Applies loaded settings without blocking, except for freeing the previous chains. `workers`: from
+    /// [`ChainAuthenticator::workers_for`].
+    pub(crate) fn apply(&self, loaded: LoadedAuth, workers: Option<WorkerPool>) {
+        let LoadedAuth { chains, pool: _, rules, cached_passwords } = loaded;
         self.bans.set_rules(rules);
         self.verified.clear(cached_passwords);
         if workers.is_some() {
-            // Threads of before finish what they have.
+            // The previous threads complete their queues.
             *self.workers.write().unwrap_or_else(PoisonError::into_inner) = workers;
         }
         *self.chains.write().unwrap_or_else(PoisonError::into_inner) = chains;
@@ -142,59 +143,62 @@ impl ChainAuthenticator {
         self.chains.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Starts the threads for what takes long, if anything is asked, when the broker starts.
+    /// Starts the worker threads at startup, if anything needs them.
     ///
     /// # Errors
-    /// They cannot be started.
+    /// The threads cannot be started.
     pub(crate) fn start_workers(&self) -> Result<(), String> {
-        if self.chains().ask() {
-            let workers = self.started(&self.pool)?;
+        if self.chains().requires_auth() {
+            let workers = self.start_pool(&self.pool)?;
             *self.workers.write().unwrap_or_else(PoisonError::into_inner) = Some(workers);
         }
         Ok(())
     }
 
-    /// Not for threads that serve clients: it reads the system's certificates.
-    fn started(&self, pool: &WorkerPoolConfig) -> Result<WorkerPool, String> {
+    /// Must not run on threads that serve clients: it reads the system's certificates.
+    fn start_pool(&self, pool: &WorkerPoolConfig) -> Result<WorkerPool, String> {
         let http_client = Box::new(UreqClient::new(&pool.authorities));
         let workers = Workers::start(pool.limits, self.clock, http_client, self.tally.clone());
-        let workers = workers.map_err(|error| format!("threads for authentication cannot be started: {error}"))?;
+        let workers = workers.map_err(|error| format!("cannot start the authentication threads: {error}"))?;
         Ok(WorkerPool(pool.clone(), Arc::new(workers)))
     }
 
     fn workers(&self) -> Option<Arc<Workers>> {
-        let held = self.workers.read().unwrap_or_else(PoisonError::into_inner);
-        held.as_ref().map(|WorkerPool(_, workers)| workers.clone())
+        let current = self.workers.read().unwrap_or_else(PoisonError::into_inner);
+        current.as_ref().map(|WorkerPool(_, workers)| workers.clone())
     }
 
-    /// Who is not let in, whatever it shows.
+    /// The active bans.
     pub(crate) fn bans(&self) -> &Bans {
         &self.bans
     }
 
-    /// From now on these are the bans that the nodes of a cluster share. They are not written down here.
+    /// Replaces the bans shared in the cluster. They are not persisted on this node.
     pub(crate) fn apply_shared_bans(&self, bans: Vec<Ban>) {
         self.bans.share(bans, self.now());
     }
 
-    /// Takes on the bans that are kept in a folder, and keeps those that are made from now on there.
+    /// Loads the bans persisted in a folder, and persists new ones there.
     ///
     /// # Errors
-    /// What is there is not understood.
+    /// The file is invalid.
     pub(crate) fn persist_bans_in(&self, folder: &Path) -> Result<(), String> {
         let path = folder.join(ban_file::NAME);
         let now = self.now();
         for ban in ban_file::read(&path)? {
-            // One that is over is forgotten.
+            // Expired bans are dropped.
             if ban.until_unix_s.is_none_or(|until_s| until_s > now.unix_s) && self.bans.add(ban, now).is_err() {
-                return Err(format!("{}: has more bans than may be, or too long a reason [bans_file]", path.display()));
+                return Err(format!(
+                    "{}: too many bans, or the reason of a ban is too long [bans_file]",
+                    path.display()
+                ));
             }
         }
         *self.ban_file.lock().unwrap_or_else(PoisonError::into_inner) = Some(BanFile::new(path));
         Ok(())
     }
 
-    /// Writes down the bans that hold, where they are kept.
+    /// Persists the active bans, if a file is configured.
     ///
     /// # Errors
     /// The file cannot be written.
@@ -202,15 +206,15 @@ impl ChainAuthenticator {
         self.persist_bans_if(|_, _| true)
     }
 
-    /// The same, if rules have made bans that are not written down. One that cannot be written is tried again with the next.
+    /// Persists bans made by rules, if any is missing in the file. A failed write is retried with the next ban.
     pub(crate) fn persist_rule_bans(&self) {
         if let Err(error) = self.persist_bans_if(BanFile::is_out_of_date) {
-            log::error!("bans by rule hold, but a restart forgets them: {error}");
+            log::error!("cannot persist bans made by rules; a restart loses them: {error}");
         }
     }
 
     fn persist_bans_if(&self, is_wanted: impl Fn(&BanFile, u64) -> bool) -> Result<(), String> {
-        // Under the lock, so that the last to write knows of all.
+        // Locked, so that the last write includes all bans.
         let mut file = self.ban_file.lock().unwrap_or_else(PoisonError::into_inner);
         let by_rule = self.bans.counters().by_rule;
         match file.as_mut().filter(|file| is_wanted(file, by_rule)) {
@@ -219,8 +223,8 @@ impl ChainAuthenticator {
         }
     }
 
-    /// Whether this is the password of a user of a file, who is not banned, for those who use the admin API. It counts as an
-    /// authentication by a listener does, takes as long for a user that is not there, and runs here.
+    /// Checks the password of a user for the admin API. A banned user fails. Counts like an authentication on a listener, takes equally
+    /// long for an unknown user, and runs on the calling thread.
     pub(crate) fn verify_password(
         &self,
         file: &Arc<PasswordFile>,
@@ -229,7 +233,7 @@ impl ChainAuthenticator {
         address: IpAddr,
     ) -> bool {
         let chain = self.shared_state.lock().unwrap_or_else(PoisonError::into_inner).chain_of(file.clone());
-        // A proxy on this machine is not who fails.
+        // Behind a local proxy, the loopback address does not identify the client.
         let address = Some(address).filter(|address| !address.to_canonical().is_loopback());
         let origin = identity::ClientOrigin {
             listener: Arc::from("admin"),
@@ -252,28 +256,28 @@ impl ChainAuthenticator {
             step = work.run(&(), self.now());
         }
         if let AuthStep::Refuse(refusal) = &step {
-            log::info!("admin: nobody is let in: {refusal}");
+            log::info!("admin: login failed: {refusal}");
         }
         matches!(step, AuthStep::Admit { .. })
     }
 
-    /// Passwords that need no hash.
+    /// The cache of verified passwords.
     pub(crate) fn verified(&self) -> &VerifiedPasswords {
         &self.verified
     }
 
-    /// What its threads have done.
+    /// The counters of the worker threads.
     pub(crate) fn counters(&self) -> WorkerCounters {
         self.tally.counters()
     }
 
-    /// The time as chains count it.
+    /// The clock of the chains.
     pub(crate) fn now(&self) -> Now {
         self.clock.now()
     }
 }
 
-/// A client of a listener, of which it is found out who it is.
+/// A pending authentication of a client.
 struct PendingAuth {
     listener: Arc<str>,
     ticket: AuthResponder,
@@ -285,9 +289,9 @@ impl AuthCallback for PendingAuth {
     }
 
     fn complete(self: Box<Self>, step: AuthStep) {
-        // Of work that has been run, nothing is left.
-        if let Ok(verdict) = verdict(&self.listener, step) {
-            self.ticket.send_auth_decision(verdict);
+        // Work that has run leaves no further work here.
+        if let Ok(decision) = to_decision(&self.listener, step) {
+            self.ticket.send_auth_decision(decision);
         }
     }
 }
@@ -307,36 +311,41 @@ impl Authenticator for ChainAuthenticator {
         self.tally.progress().clone()
     }
 
-    fn ask(&self, origin: &ConnectionOrigin, question: AuthRequest, ticket: AuthResponder) -> Option<AuthDecision> {
+    fn ask(&self, origin: &ConnectionOrigin, request: AuthRequest, ticket: AuthResponder) -> Option<AuthDecision> {
         let now = self.now();
         let listener = origin.listener().clone();
-        let step = match question {
+        let step = match request {
             AuthRequest::Connect(attempt) | AuthRequest::Reauthenticate(attempt) => {
                 let Some(chain) = self.chains().of(&listener) else {
-                    return Some(refused(ConnectReason::ServerUnavailable, "nobody knows clients of this listener"));
+                    return Some(refusal(
+                        ConnectReason::ServerUnavailable,
+                        "this listener has no authentication chain",
+                    ));
                 };
                 let mut fill = |bytes: &mut [u8]| random(bytes).map_err(|_| RandomUnavailable);
                 chain.begin(to_attempt(origin, attempt), now, &mut fill)
             }
             AuthRequest::Continue { data, state } => match state.downcast::<Exchange>() {
                 Ok(exchange) => exchange.go_on(&data, now),
-                Err(_) => return Some(refused(ConnectReason::NotAuthorized, "the authentication was not begun here")),
+                Err(_) => {
+                    return Some(refusal(ConnectReason::NotAuthorized, "no authentication exchange is in progress"));
+                }
             },
         };
-        let work = match verdict(&listener, step) {
-            Ok(verdict) => return Some(verdict),
+        let work = match to_decision(&listener, step) {
+            Ok(decision) => return Some(decision),
             Err(work) => work,
         };
         let Some(workers) = self.workers() else {
-            return Some(refused(ConnectReason::ServerBusy, "no thread finds out who clients are"));
+            return Some(refusal(ConnectReason::ServerBusy, "no authentication threads are running"));
         };
         workers.submit(work, PendingAuth { listener, ticket });
         None
     }
 }
 
-/// What comes of a step, or what there is to do first.
-fn verdict(listener: &Arc<str>, step: AuthStep) -> Result<AuthDecision, identity::AuthWork> {
+/// Converts a step to a decision, or returns the work to do first.
+fn to_decision(listener: &Arc<str>, step: AuthStep) -> Result<AuthDecision, identity::AuthWork> {
     match step {
         AuthStep::Admit { principal, data } => {
             let identity = Identity {
@@ -361,14 +370,14 @@ fn verdict(listener: &Arc<str>, step: AuthStep) -> Result<AuthDecision, identity
     }
 }
 
-fn refused(reason: ConnectReason, why: &'static str) -> AuthDecision {
+fn refusal(reason: ConnectReason, why: &'static str) -> AuthDecision {
     AuthDecision::Refused { reason, why: why.into(), detail: None }
 }
 
 fn to_attempt(origin: &ConnectionOrigin, attempt: AuthAttempt) -> identity::AuthAttempt {
     let AuthAttempt { version, client_id, user_name, password, method, data } = attempt;
     identity::AuthAttempt {
-        origin: Arc::new(to_provenance(origin)),
+        origin: Arc::new(to_client_origin(origin)),
         client_id,
         user_name,
         password: password.map(|bytes| Secret::new(bytes.into_vec())),
@@ -378,7 +387,7 @@ fn to_attempt(origin: &ConnectionOrigin, attempt: AuthAttempt) -> identity::Auth
     }
 }
 
-fn to_provenance(origin: &ConnectionOrigin) -> identity::ClientOrigin {
+fn to_client_origin(origin: &ConnectionOrigin) -> identity::ClientOrigin {
     let (address, peer_uid) = match origin.peer() {
         Some(Peer::Network { ip, .. }) => (Some(ip), None),
         Some(Peer::Local { uid }) => (None, uid),

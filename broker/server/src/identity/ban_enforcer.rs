@@ -1,45 +1,47 @@
-//! Bans by rule end the connections that they are about: clients are looked at again soon after somebody has been banned.
+//! Enforces bans made by rules on connected clients, shortly after each ban.
 
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Duration;
 
-/// The least time between two looks at all clients. Who fails by the thousand must not keep the broker busy with looking.
+/// Shortest interval between two checks of all clients. Thousands of failing clients must not keep the broker busy with checks.
 pub(crate) const CHECK_INTERVAL: Duration = Duration::from_secs(1);
 
-/// Looks at clients again when somebody has been banned: at once, but not more often than each [`CHECK_INTERVAL`]. It has a thread only
-/// while there is something to do.
+/// Rechecks all clients after a ban: at once, but not more often than each [`CHECK_INTERVAL`]. Has a thread only while there is work.
 pub(crate) struct BanEnforcer {
-    look: Box<dyn Fn() + Send + Sync>,
+    check: Box<dyn Fn() + Send + Sync>,
     pause: Box<dyn Fn() + Send + Sync>,
     state: Mutex<State>,
 }
 
 #[derive(Default)]
 struct State {
-    /// Somebody has been banned since the last look began.
+    /// A ban has been made since the last check started.
     is_due: bool,
     has_thread: bool,
 }
 
 impl BanEnforcer {
-    pub(crate) fn new(look: impl Fn() + Send + Sync + 'static) -> Arc<BanEnforcer> {
-        BanEnforcer::pausing(look, || thread::sleep(CHECK_INTERVAL))
+    pub(crate) fn new(check: impl Fn() + Send + Sync + 'static) -> Arc<BanEnforcer> {
+        BanEnforcer::with_pause(check, || thread::sleep(CHECK_INTERVAL))
     }
 
-    fn pausing(look: impl Fn() + Send + Sync + 'static, pause: impl Fn() + Send + Sync + 'static) -> Arc<BanEnforcer> {
-        Arc::new(BanEnforcer { look: Box::new(look), pause: Box::new(pause), state: Mutex::default() })
+    fn with_pause(
+        check: impl Fn() + Send + Sync + 'static,
+        pause: impl Fn() + Send + Sync + 'static,
+    ) -> Arc<BanEnforcer> {
+        Arc::new(BanEnforcer { check: Box::new(check), pause: Box::new(pause), state: Mutex::default() })
     }
 
-    /// Somebody has been banned. Takes no time.
-    pub(crate) fn note(self: &Arc<BanEnforcer>) {
+    /// Schedules a check without blocking.
+    pub(crate) fn schedule(self: &Arc<BanEnforcer>) {
         let mut state = self.state();
         state.is_due = true;
         if !state.has_thread {
             match self.clone().start() {
                 Ok(()) => state.has_thread = true,
-                Err(error) => log::error!("who is banned and connected stays so: no thread can be started: {error}"),
+                Err(error) => log::error!("cannot disconnect banned clients: cannot start a thread: {error}"),
             }
         }
     }
@@ -50,7 +52,7 @@ impl BanEnforcer {
 
     fn run(&self) {
         while self.should_continue() {
-            (self.look)();
+            (self.check)();
             (self.pause)();
         }
     }
@@ -74,19 +76,19 @@ mod tests {
 
     #[test]
     fn many_bans_are_enforced_in_one_check() {
-        let ((sender, looks), (end_pause, pauses)) = (channel(), channel());
+        let ((sender, checks), (end_pause, pauses)) = (channel(), channel());
         let (sender, pauses) = (Mutex::new(sender), Mutex::new(pauses));
-        let look = move || sender.lock().expect("no panic").send(()).expect("somebody listens");
+        let check = move || sender.lock().expect("no panic").send(()).expect("the receiver exists");
         let pause = move || pauses.lock().expect("no panic").recv().expect("the pause ends");
-        let enforcement = BanEnforcer::pausing(look, pause);
-        enforcement.note();
-        looks.recv().expect("a look at once");
-        (0..1_000).for_each(|_| enforcement.note());
+        let enforcer = BanEnforcer::with_pause(check, pause);
+        enforcer.schedule();
+        checks.recv().expect("an immediate check");
+        (0..1_000).for_each(|_| enforcer.schedule());
         end_pause.send(()).expect("there is a thread");
-        looks.recv().expect("another look");
+        checks.recv().expect("another check");
         end_pause.send(()).expect("there is a thread");
-        enforcement.note();
-        looks.recv().expect("one more look, by this thread or by another");
-        assert!(looks.try_recv().is_err(), "a thousand bans are not a thousand looks");
+        enforcer.schedule();
+        checks.recv().expect("one more check, by this thread or by another");
+        assert!(checks.try_recv().is_err(), "a thousand bans need one check");
     }
 }

@@ -1,4 +1,4 @@
-//! The file with the bans that hold, so that a restart does not forget them.
+//! The file of active bans, so that they survive a restart.
 
 use std::fmt::Write as _;
 use std::io;
@@ -10,10 +10,10 @@ use tautwire_identity::{Ban, BanTarget};
 use crate::contracts::write_file;
 use crate::json::{self, Value, push_string};
 
-/// Its name in the data directory.
+/// The file name in the data directory.
 pub(crate) const NAME: &str = "bans.json";
 
-/// Bans as an object of JSON.
+/// Encodes bans as a JSON object.
 pub(crate) fn to_json(bans: &[Ban]) -> String {
     let mut body = String::from("{\"bans\":[");
     for (at, Ban { who, until_unix_s, why }) in bans.iter().enumerate() {
@@ -38,10 +38,10 @@ pub(crate) fn to_json(bans: &[Ban]) -> String {
     body
 }
 
-/// Who is meant by an object: it has one of `client_id`, `user` and `network`.
+/// Reads the target of a ban: an object with one of `client_id`, `user` and `network`.
 ///
 /// # Errors
-/// `None` where it has not; why the network is none.
+/// `None` if it has none or several of them; the reason if the network is invalid.
 pub(crate) fn banned(value: &Value) -> Result<BanTarget, Option<String>> {
     let named = |name: &str| value.get(name).and_then(Value::as_text).filter(|text| !text.is_empty());
     match (named("client_id"), named("user"), named("network")) {
@@ -52,29 +52,30 @@ pub(crate) fn banned(value: &Value) -> Result<BanTarget, Option<String>> {
     }
 }
 
-/// Reads the bans of a file; none where there is no file.
+/// Reads the bans of a file; none if there is no file.
 ///
 /// # Errors
-/// It cannot be read, or is not such a file.
+/// The file cannot be read, or is not a ban file.
 pub(crate) fn read(path: &Path) -> Result<Vec<Ban>, String> {
-    let wrong =
-        |why: &str| format!("{}: {why}; put it right, or move it away to ban nobody [bans_file]", path.display());
+    let describe = |why: &str| {
+        format!("{}: {why}; fix the file, or move it away to start without bans [bans_file]", path.display())
+    };
     let text = match std::fs::read_to_string(path) {
         Ok(text) => text,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
-        // There is nothing to be seen of the directory: whoever opens it says what is wrong with it, and the broker does not start.
+        // The directory itself cannot be read: opening it later reports the error, and the broker does not start.
         Err(_) if std::fs::symlink_metadata(path).is_err() => return Ok(Vec::new()),
-        Err(error) => return Err(wrong(&format!("cannot be read: {error}"))),
+        Err(error) => return Err(describe(&format!("cannot be read: {error}"))),
     };
-    parse(&text).map_err(|why| wrong(&why))
+    parse(&text).map_err(|why| describe(&why))
 }
 
-/// The bans of such a text.
+/// Parses the text of a ban file.
 ///
 /// # Errors
-/// What is wrong with it.
+/// The reason why the text is invalid.
 pub(crate) fn parse(text: &str) -> Result<Vec<Ban>, String> {
-    let value = json::parse(text).map_err(|error| format!("is no JSON at byte {}", error.offset))?;
+    let value = json::parse(text).map_err(|error| format!("not valid JSON at byte {}", error.offset))?;
     let ban = |value: &Value| {
         let until_unix_s = match value.get("until_unix_s") {
             Some(Value::Number(text)) => Some(text.parse().ok()?),
@@ -84,37 +85,37 @@ pub(crate) fn parse(text: &str) -> Result<Vec<Ban>, String> {
         (why.len() <= BAN_REASON_BYTES_MAX).then_some(Ban { who: banned(value).ok()?, until_unix_s, why: why.into() })
     };
     if !matches!(value.get("bans"), Some(Value::List(_))) {
-        return Err("has no list of bans".to_owned());
+        return Err("the list `bans` is missing".to_owned());
     }
-    value.list("bans").iter().map(ban).collect::<Option<_>>().ok_or_else(|| "has something that is no ban".to_owned())
+    value.list("bans").iter().map(ban).collect::<Option<_>>().ok_or_else(|| "it has an invalid ban".to_owned())
 }
 
-/// Where bans are kept.
+/// The file that persists bans.
 #[derive(Debug)]
 pub(crate) struct BanFile {
     path: PathBuf,
-    /// How many bans rules had made when the file was last written.
+    /// The number of bans made by rules when the file was last written.
     by_rule: u64,
 }
 
 impl BanFile {
-    /// Before rules have made any.
+    /// Creates the state before any ban is made by a rule.
     pub(crate) fn new(path: PathBuf) -> BanFile {
         BanFile { path, by_rule: 0 }
     }
 
-    /// Whether the file lacks a ban by rule. `by_rule`: how many rules have made so far.
+    /// Whether the file lacks a ban made by a rule. `by_rule`: the number of such bans so far.
     pub(crate) fn is_out_of_date(&self, by_rule: u64) -> bool {
         self.by_rule != by_rule
     }
 
-    /// Replaces what is kept. `by_rule`: how many bans rules had made before `bans` were listed.
+    /// Replaces the file. `by_rule`: the number of bans made by rules before `bans` were listed.
     ///
     /// # Errors
-    /// It cannot be written; what was kept before is kept still.
+    /// The file cannot be written; the old file remains.
     pub(crate) fn write(&mut self, bans: &[Ban], by_rule: u64) -> Result<(), String> {
         let path = &self.path;
-        write_file(path, &to_json(bans)).map_err(|error| format!("{} cannot be written: {error}", path.display()))?;
+        write_file(path, &to_json(bans)).map_err(|error| format!("cannot write {}: {error}", path.display()))?;
         self.by_rule = by_rule;
         Ok(())
     }

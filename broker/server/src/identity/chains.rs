@@ -1,4 +1,4 @@
-//! What each listener asks about clients, made of the configuration and the files that it names.
+//! The authentication chain of each listener, built from the configuration and its files.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -18,16 +18,16 @@ use crate::config::settings::AuthConfig;
 use crate::files;
 use crate::shared::Parts;
 
-/// Longest file with a secret.
+/// Largest accepted file with a secret.
 const SECRET_FILE_MAX_BYTES: usize = 16 << 10;
-/// Keys of a URL are fetched anew after this time.
+/// Interval after which keys of a URL are fetched again.
 const JWKS_REFRESH_S: u64 = 600;
-/// While the URL is down, keys count for this time.
+/// How long fetched keys remain valid while the URL is unreachable.
 const JWKS_KEEP_S: u64 = 86_400;
-/// How long fetching may take.
+/// Timeout for fetching keys.
 const JWKS_TIMEOUT_MS: u64 = 5_000;
 
-/// What outlives a reload: bans, and what hooks and URLs have answered.
+/// State that survives a reload: bans, and cached responses of hooks and key URLs.
 #[derive(Debug)]
 pub(crate) struct SharedAuthState {
     key: [u8; 32],
@@ -37,12 +37,12 @@ pub(crate) struct SharedAuthState {
     jwks: Option<(JwksSettings, Arc<Jwks>)>,
 }
 
-/// The chain of each listener.
+/// The authentication chains of all listeners.
 #[derive(Debug)]
 pub(crate) struct AuthChains {
     by_listener: HashMap<Arc<str>, ListenerAuth>,
-    /// Somebody has to show who it is.
-    ask: bool,
+    /// Whether any listener requires authentication.
+    requires_auth: bool,
 }
 
 #[derive(Debug)]
@@ -55,10 +55,10 @@ struct ListenerAuth {
 }
 
 impl SharedAuthState {
-    /// Nothing is known yet.
+    /// Creates an empty state.
     ///
     /// # Errors
-    /// The system gives no random bytes.
+    /// The system provides no random bytes.
     pub(crate) fn new(auth: &AuthConfig) -> Result<SharedAuthState, String> {
         let (mut key, mut key_of_verified) = ([0; 32], [0; 32]);
         super::random(&mut key)?;
@@ -75,14 +75,14 @@ impl SharedAuthState {
         &self.bans
     }
 
-    /// A chain that knows the users of this file alone, for those who do not come by a listener.
+    /// A chain with only the users of this file, for logins outside of listeners.
     pub(crate) fn chain_of(&self, file: Arc<PasswordFile>) -> Arc<Chain> {
         let (bans, verified) = (self.bans.clone(), self.verified.clone());
         let settings = Settings { allows_plain_passwords: true, key: self.key, bans, verified };
-        Arc::new(Chain::new(vec![AuthBackend::PasswordFile(file)], settings).expect("one link is fewer than may be"))
+        Arc::new(Chain::new(vec![AuthBackend::PasswordFile(file)], settings).expect("one link is below the limit"))
     }
 
-    /// The hook, anew if it is another one.
+    /// The hook with these settings, recreated if they have changed.
     fn hook(&mut self, settings: &HookSettings) -> Result<Arc<Hook>, String> {
         match &self.hook {
             Some((known, hook)) if known == settings => Ok(hook.clone()),
@@ -95,7 +95,7 @@ impl SharedAuthState {
         }
     }
 
-    /// The keys of a URL, anew if it is another one.
+    /// The keys of a URL, recreated if the settings have changed.
     fn jwks(&mut self, settings: &JwksSettings) -> Result<Arc<Jwks>, String> {
         match &self.jwks {
             Some((known, jwks)) if known == settings => Ok(jwks.clone()),
@@ -110,10 +110,10 @@ impl SharedAuthState {
 }
 
 impl AuthChains {
-    /// Reads what the listeners name. Shared users are those of all listeners that have no file of their own.
+    /// Builds the chains of the listeners. Shared users apply to all listeners without their own file.
     ///
     /// # Errors
-    /// Everything that is wrong with it, a line each. What `shared_state` has stays as it is, but for a hook or a URL that is new.
+    /// All errors, one per line. `shared_state` is unchanged then, except for a new hook or URL.
     pub(crate) fn read(
         config: &Config,
         shared: &Parts,
@@ -140,62 +140,62 @@ impl AuthChains {
         let mut files: HashMap<PathBuf, Result<Arc<PasswordFile>, Vec<String>>> = HashMap::new();
         let mut by_listener = HashMap::new();
         for listener in listeners {
-            let own = listener.auth.password_file.get();
+            let own_file = listener.auth.password_file.get();
             let read = |path: &Path| {
                 let named = || format!("auth.password_file of listener {}", listener.name);
                 password_file(path, named)
             };
-            let own = own.map(|path| files.entry(path.to_owned()).or_insert_with(|| read(path)).clone());
-            let passwords = own.or_else(|| shared_users.clone().filter(|_| listener.uses_shared_users).map(Ok));
+            let own_users = own_file.map(|path| files.entry(path.to_owned()).or_insert_with(|| read(path)).clone());
+            let passwords = own_users.or_else(|| shared_users.clone().filter(|_| listener.uses_shared_users).map(Ok));
             if let Ok(passwords) = passwords.transpose() {
                 let chain = common.chain(listener, passwords.clone());
-                let asked = ListenerAuth {
+                let listener_auth = ListenerAuth {
                     chain,
                     passwords,
                     accepts_tokens: common.tokens.is_some(),
                     uses_hook: common.hook.is_some(),
                     allows_connected_anonymous: listener.allows_connected_anonymous(),
                 };
-                by_listener.insert(listener.name.as_str().into(), asked);
+                by_listener.insert(listener.name.as_str().into(), listener_auth);
             }
         }
         errors.extend(files.into_values().filter_map(Result::err).flatten());
-        let ask = listeners.iter().any(|listener| {
+        let requires_auth = listeners.iter().any(|listener| {
             let shows_certificates = listener.accepts_certificates() || listener.requests_certificates();
             shows_certificates || listener.authenticates_clients() || !listener.allows_anonymous()
         });
-        if errors.is_empty() { Ok(AuthChains { by_listener, ask }) } else { Err(errors) }
+        if errors.is_empty() { Ok(AuthChains { by_listener, requires_auth }) } else { Err(errors) }
     }
 
-    /// Whether there is anything to ask: otherwise everybody is let in as nobody.
-    pub(crate) fn ask(&self) -> bool {
-        self.ask
+    /// Whether any client has to be authenticated; otherwise all are anonymous.
+    pub(crate) fn requires_auth(&self) -> bool {
+        self.requires_auth
     }
 
     /// The chain of a listener.
     pub(crate) fn of(&self, listener: &str) -> Option<Arc<Chain>> {
-        self.by_listener.get(listener).map(|asked| asked.chain.clone())
+        self.by_listener.get(listener).map(|auth| auth.chain.clone())
     }
 
-    /// Whether these still know a client that has been let in before by a listener.
+    /// Whether a client accepted earlier on a listener would still be known.
     pub(crate) fn recognizes(&self, identity: Option<&Identity>, listener: &str) -> bool {
-        let Some(asked) = self.by_listener.get(listener) else { return true };
-        // Nobody has asked who it is.
-        let Some(identity) = identity else { return asked.allows_connected_anonymous };
-        match (identity.by, &identity.user, &asked.passwords) {
+        let Some(auth) = self.by_listener.get(listener) else { return true };
+        // The client was accepted without authentication.
+        let Some(identity) = identity else { return auth.allows_connected_anonymous };
+        match (identity.by, &identity.user, &auth.passwords) {
             ("password_file", Some(user), passwords) => {
                 passwords.as_ref().is_some_and(|passwords| passwords.user(user).is_some())
             }
-            ("anonymous", ..) => asked.allows_connected_anonymous,
-            ("jwt", ..) => asked.accepts_tokens,
-            ("hook", ..) => asked.uses_hook,
-            // What a certificate says holds for as long as its connection.
+            ("anonymous", ..) => auth.allows_connected_anonymous,
+            ("jwt", ..) => auth.accepts_tokens,
+            ("hook", ..) => auth.uses_hook,
+            // A certificate is valid for as long as its connection.
             _ => true,
         }
     }
 }
 
-/// What the chains of all listeners have in common.
+/// The parts that the chains of all listeners share.
 struct ChainBuilder {
     tokens: Option<Arc<Jwt>>,
     hook: Option<Arc<Hook>>,
@@ -205,7 +205,7 @@ struct ChainBuilder {
 }
 
 impl ChainBuilder {
-    /// First what takes no time, last what others must answer; those who say nothing of themselves come after all that may know them.
+    /// Fast backends come first, remote ones last; anonymous access comes after all backends that may know the client.
     fn chain(&self, listener: &Listener, passwords: Option<Arc<PasswordFile>>) -> Arc<Chain> {
         let mut links = Vec::new();
         if listener.accepts_certificates() {
@@ -216,7 +216,7 @@ impl ChainBuilder {
         links.extend(self.hook.clone().map(AuthBackend::Hook));
         let is_open = !listener.authenticates_clients();
         if listener.allows_anonymous() {
-            // Where nobody can show who it is, it does not matter what clients say.
+            // Without any backend it does not matter which credentials clients send.
             links.push(AuthBackend::Anonymous(if is_open {
                 Anonymous::Everybody
             } else {
@@ -226,7 +226,7 @@ impl ChainBuilder {
         let allows_plain_passwords = listener.auth.plain_passwords || is_open;
         let (bans, verified) = (self.bans.clone(), self.verified.clone());
         let settings = Settings { allows_plain_passwords, key: self.key, bans, verified };
-        Arc::new(Chain::new(links, settings).expect("five links are fewer than may be"))
+        Arc::new(Chain::new(links, settings).expect("five links are below the limit"))
     }
 }
 
@@ -239,22 +239,22 @@ fn certificate_rules(auth: &AuthConfig) -> CertificateRules {
     CertificateRules { rules: vec![CertificateRule { user: Some(name()), client_id, ..CertificateRule::default() }] }
 }
 
-/// Reads a password file; `named`: what names it.
+/// Reads a password file; `named`: the setting that names it.
 ///
 /// # Errors
-/// Everything that is wrong with it, a line each.
+/// All errors, one per line.
 pub(crate) fn password_file(path: &Path, named: impl Fn() -> String) -> Result<Arc<PasswordFile>, Vec<String>> {
     let text = read_text(path, PASSWORD_FILE_BYTES_MAX).map_err(|error| {
-        let hint = if path.exists() { "" } else { "; to make it, run: tautwire user add --file FILE NAME" };
+        let hint = if path.exists() { "" } else { "; create it with: tautwire user add --file FILE NAME" };
         vec![format!("{}: {error}{hint}", named())]
     })?;
     parse_users(&path.display().to_string(), &text)
 }
 
-/// Reads the text of a password file, which is called `name` in messages.
+/// Parses the text of a password file, called `name` in messages.
 ///
 /// # Errors
-/// Everything that is wrong with it, a line each.
+/// All errors, one per line.
 pub(crate) fn parse_users(name: &str, text: &str) -> Result<Arc<PasswordFile>, Vec<String>> {
     let file = PasswordFile::parse(name, text);
     file.map(Arc::new).map_err(|errors| errors.iter().map(ToString::to_string).collect())
@@ -298,9 +298,7 @@ fn jwt(auth: &AuthConfig, shared_state: &mut SharedAuthState) -> Result<Jwt, Str
             timeout_ms: JWKS_TIMEOUT_MS,
         })?),
         _ => {
-            return Err(
-                "auth.jwt_keys, auth.jwt_url and auth.jwt_secret_file are three kinds of keys; keep one".to_owned()
-            );
+            return Err("auth.jwt_keys, auth.jwt_url and auth.jwt_secret_file exclude each other; keep one".to_owned());
         }
     };
     let default = JwtSettings::default();

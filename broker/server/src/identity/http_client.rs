@@ -1,4 +1,4 @@
-//! Requests by HTTP, for hooks, keys and telemetry.
+//! The HTTP client for hooks, keys and telemetry.
 
 use std::fmt;
 use std::io::Read as _;
@@ -13,21 +13,21 @@ use ureq::http::HeaderValue;
 use ureq::tls::{Certificate, RootCerts, TlsConfig, TlsProvider};
 use ureq::{Agent, Body, Error, http};
 
-/// Connections to one server that are kept for the next request.
+/// Limit for idle connections to one server.
 const IDLE_PER_HOST_MAX: usize = 16;
-/// Connections that are kept for the next request.
+/// Limit for all idle connections.
 const IDLE_MAX: usize = 32;
-/// How long a connection is kept.
+/// How long an idle connection is kept.
 const IDLE_AGE: Duration = Duration::from_secs(30);
-/// Longest head of an answer.
+/// Largest accepted response head.
 const REQUEST_HEAD_MAX_BYTES: usize = 16 << 10;
 
-/// HTTP as it is: connections, TLS, deadlines. No proxies, no redirections, no cookies.
+/// A plain HTTP client: connections, TLS, deadlines. No proxies, redirects or cookies.
 #[derive(Debug)]
 pub(crate) struct UreqClient(Agent);
 
 impl UreqClient {
-    /// Believes servers whose certificates come from these authorities (DER), and where none are given, from those of the system.
+    /// Trusts these certificate authorities (DER), or those of the system if none are given.
     pub(crate) fn new(authorities: &[Vec<u8>]) -> UreqClient {
         if !authorities.is_empty() {
             return UreqClient::with_root_certificates(
@@ -36,14 +36,14 @@ impl UreqClient {
         }
         let system = rustls_native_certs::load_native_certs();
         for error in &system.errors {
-            log::warn!("some certification authorities of the system cannot be read: {error}");
+            log::warn!("cannot read some certificate authorities of the system: {error}");
         }
         UreqClient::with_root_certificates(
             system.certs.iter().map(|certificate| Certificate::from_der(certificate).to_owned()),
         )
     }
 
-    /// For `http://` alone: no certificate is believed.
+    /// For `http://` URLs only: trusts no certificate.
     pub(crate) fn without_tls() -> UreqClient {
         UreqClient::with_root_certificates([])
     }
@@ -57,7 +57,7 @@ impl UreqClient {
             .build();
         let config = Agent::config_builder()
             .tls_config(tls)
-            // Variables of the environment do not decide where passwords go.
+            // Environment variables must not decide where passwords are sent.
             .proxy(None)
             .max_redirects(0)
             .max_redirects_will_error(false)
@@ -76,7 +76,7 @@ impl UreqClient {
         let mut head = http::Request::builder().uri(request.url).header("accept", "application/json");
         for (name, value) in request.fields {
             let mut value = HeaderValue::from_bytes(value.expose()).map_err(http::Error::from)?;
-            // What is sensitive is not shown in logs.
+            // Keeps the value out of logs.
             value.set_sensitive(true);
             head = head.header(&**name, value);
         }
@@ -93,10 +93,10 @@ impl UreqClient {
     }
 }
 
-/// The authorities in files that `key` names, in DER, as [`UreqClient::new`] takes them.
+/// Reads the certificate authorities in the files of the key `key`, in DER, for [`UreqClient::new`].
 ///
 /// # Errors
-/// A file cannot be read, or has no certificate: then the authorities of the system would be believed in its place.
+/// A file cannot be read, or has no certificate: otherwise the authorities of the system would be trusted instead.
 pub(crate) fn read_authorities<'p>(key: &str, paths: impl Iterator<Item = &'p Path>) -> Result<Vec<Vec<u8>>, String> {
     let mut authorities = Vec::new();
     for path in paths {
@@ -145,32 +145,32 @@ mod tests {
 
     use super::*;
 
-    /// Answers one connection, and gives what was asked.
+    /// Serves one connection, and returns the request.
     fn serve(answer: &'static [u8]) -> (String, thread::JoinHandle<String>) {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
         let url = format!("http://{}/auth", listener.local_addr().expect("an address"));
-        let asked = thread::spawn(move || {
+        let server = thread::spawn(move || {
             let (stream, _) = listener.accept().expect("a connection");
             let mut reader = BufReader::new(&stream);
-            let (mut asked, mut length) = (String::new(), 0);
+            let (mut request, mut length) = (String::new(), 0);
             loop {
                 let mut line = String::new();
                 reader.read_line(&mut line).expect("a line");
                 if let Some(value) = line.to_ascii_lowercase().strip_prefix("content-length:") {
                     length = value.trim().parse().expect("a number");
                 }
-                asked.push_str(&line);
+                request.push_str(&line);
                 if line == "\r\n" {
                     break;
                 }
             }
             let mut body = vec![0; length];
             reader.read_exact(&mut body).expect("a body");
-            asked.push_str(str::from_utf8(&body).expect("text"));
+            request.push_str(str::from_utf8(&body).expect("text"));
             (&stream).write_all(answer).expect("it is written");
-            asked
+            request
         });
-        (url, asked)
+        (url, server)
     }
 
     fn request<'r>(url: &'r str, body: Option<&'r Secret>, fields: &'r [(Box<str>, Secret)]) -> HttpRequest<'r> {
@@ -179,24 +179,27 @@ mod tests {
 
     #[test]
     fn a_question_and_its_answer() {
-        let (url, asked) = serve(b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n{}");
+        let (url, server) = serve(b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n{}");
         let fields = [("Authorization".into(), Secret::new("Bearer x"))];
         let body = Secret::new("{\"version\":1}");
         let answer = UreqClient::new(&[]).request(&request(&url, Some(&body), &fields));
         assert_eq!(answer, Ok(HttpResponse::new(200, b"{}")));
-        let asked = asked.join().expect("a question").to_ascii_lowercase();
-        assert!(asked.starts_with("post /auth http/1.1\r\n") && asked.ends_with("\r\n\r\n{\"version\":1}"), "{asked}");
+        let received = server.join().expect("a request").to_ascii_lowercase();
         assert!(
-            asked.contains("authorization: bearer x") && asked.contains("content-type: application/json"),
-            "{asked}"
+            received.starts_with("post /auth http/1.1\r\n") && received.ends_with("\r\n\r\n{\"version\":1}"),
+            "{received}"
+        );
+        assert!(
+            received.contains("authorization: bearer x") && received.contains("content-type: application/json"),
+            "{received}"
         );
     }
 
     #[test]
     fn redirections_are_answers_and_what_is_too_large_is_none() {
-        let (url, asked) = serve(b"HTTP/1.1 302 Found\r\nlocation: http://127.0.0.1:1/\r\ncontent-length: 0\r\n\r\n");
+        let (url, server) = serve(b"HTTP/1.1 302 Found\r\nlocation: http://127.0.0.1:1/\r\ncontent-length: 0\r\n\r\n");
         assert_eq!(UreqClient::new(&[]).request(&request(&url, None, &[])).map(|answer| answer.status), Ok(302));
-        assert!(asked.join().expect("a question").starts_with("GET /auth"));
+        assert!(server.join().expect("a request").starts_with("GET /auth"));
         let (url, _) = serve(b"HTTP/1.1 200 OK\r\ncontent-length: 17\r\n\r\n0123456789abcdefg");
         assert_eq!(UreqClient::new(&[]).request(&request(&url, None, &[])), Err(HttpRequestError::TooLarge));
     }
@@ -227,7 +230,7 @@ mod tests {
     #[test]
     fn a_file_without_a_certificate_is_refused_by_its_key_and_name() {
         let path = std::env::temp_dir().join(format!("tautwire-authorities-{}", std::process::id()));
-        std::fs::write(&path, "no certificate\n").expect("it can be written");
+        std::fs::write(&path, "no certificate\n").expect("it is written");
         let refused = read_authorities("auth.https_ca", [&*path].into_iter());
         assert_eq!(refused, Err(format!("auth.https_ca: {}: has no certificate", path.display())));
         std::fs::remove_file(&path).expect("it is there");

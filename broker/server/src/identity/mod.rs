@@ -1,4 +1,4 @@
-//! Who clients are: files with users, passwords that people type, and threads that find out what takes long.
+//! Client authentication: password files, password prompts, and worker threads for slow checks.
 
 mod authenticator;
 mod ban_enforcer;
@@ -19,10 +19,10 @@ pub(crate) use workers::WorkerCounters;
 
 use ring::rand::{SecureRandom as _, SystemRandom};
 
-/// Fills bytes so that nobody can guess them.
+/// Fills a buffer with cryptographically secure random bytes.
 ///
 /// # Errors
-/// The system gives no random bytes; then nothing secret can be made.
+/// The system provides no random bytes.
 pub(crate) fn random(bytes: &mut [u8]) -> Result<(), String> {
-    SystemRandom::new().fill(bytes).map_err(|_| "the system gives no random bytes".to_owned())
+    SystemRandom::new().fill(bytes).map_err(|_| "the system provides no random bytes".to_owned())
 }

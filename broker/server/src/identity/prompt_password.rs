@@ -1,4 +1,4 @@
-//! A password from somebody who types it, from a pipe or from a file.
+//! Reads a password from a terminal, from a pipe or from a file.
 
 use std::fs::File;
 use std::io::{self, BufRead as _, IsTerminal as _, Read, Write as _};
@@ -8,38 +8,36 @@ use rustix::termios::{LocalModes, OptionalActions, Termios, tcgetattr, tcsetattr
 use tautwire_identity::Secret;
 use tautwire_identity::limits::PASSWORD_BYTES_MAX;
 
-/// The password in a file; a line end behind it does not count.
+/// Reads a password from a file, without a trailing line end.
 ///
 /// # Errors
 /// The file cannot be read.
 pub(crate) fn from_file(path: &Path) -> Result<Secret, String> {
-    let told = |error: io::Error| format!("the password file {} cannot be read: {error}", path.display());
-    let bytes = File::open(path).and_then(limited).map_err(told)?;
+    let describe = |error: io::Error| format!("cannot read the password file {}: {error}", path.display());
+    let bytes = File::open(path).and_then(read_limited).map_err(describe)?;
     Ok(without_line_end(bytes))
 }
 
-/// The password of whoever runs the program: typed twice, without being shown, at a terminal; else the first line of standard input.
+/// Prompts for a password twice on a terminal without echo, or reads the first line of standard input.
 ///
 /// # Errors
-/// There is none, or the two are different.
+/// There is no password, or the two inputs differ.
 pub(crate) fn prompt_password(user: &str) -> Result<Secret, String> {
-    let told = |error: io::Error| format!("the password cannot be read from standard input: {error}");
+    let describe = |error: io::Error| format!("cannot read the password from standard input: {error}");
     if !io::stdin().is_terminal() {
         let mut line = Vec::new();
-        io::stdin().lock().take(PASSWORD_BYTES_MAX as u64 + 3).read_until(b'\n', &mut line).map_err(told)?;
+        io::stdin().lock().take(PASSWORD_BYTES_MAX as u64 + 3).read_until(b'\n', &mut line).map_err(describe)?;
         return match line.is_empty() {
-            true => {
-                Err("no password came by standard input; use --password-file FILE, or TAUTWIRE_PASSWORD".to_owned())
-            }
+            true => Err("standard input has no password; use --password-file FILE or TAUTWIRE_PASSWORD".to_owned()),
             false => Ok(without_line_end(line)),
         };
     }
-    let first = typed(&format!("Password of {user}: ")).map_err(told)?;
-    let second = typed("Once more: ").map_err(told)?;
-    if first.is(second.expose()) { Ok(first) } else { Err("the two passwords are different".to_owned()) }
+    let first = read_hidden(&format!("Password for {user}: ")).map_err(describe)?;
+    let second = read_hidden("Repeat: ").map_err(describe)?;
+    if first.is(second.expose()) { Ok(first) } else { Err("the two passwords differ".to_owned()) }
 }
 
-fn limited(reader: impl Read) -> io::Result<Vec<u8>> {
+fn read_limited(reader: impl Read) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     reader.take(PASSWORD_BYTES_MAX as u64 + 3).read_to_end(&mut bytes)?;
     Ok(bytes)
@@ -52,18 +50,18 @@ fn without_line_end(mut bytes: Vec<u8>) -> Secret {
     Secret::new(bytes)
 }
 
-/// A line that is typed and not shown.
-fn typed(prompt: &str) -> io::Result<Secret> {
+/// Reads a line without echo.
+fn read_hidden(prompt: &str) -> io::Result<Secret> {
     io::stderr().write_all(prompt.as_bytes())?;
-    let hidden = EchoGuard::new()?;
+    let guard = EchoGuard::new()?;
     let mut line = Vec::new();
     io::stdin().lock().take(PASSWORD_BYTES_MAX as u64 + 3).read_until(b'\n', &mut line)?;
-    drop(hidden);
+    drop(guard);
     io::stderr().write_all(b"\n")?;
     Ok(without_line_end(line))
 }
 
-/// The terminal shows nothing that is typed, until this is dropped. Ctrl-C does nothing meanwhile, or the terminal would stay so.
+/// Disables the terminal's echo until dropped. Ctrl-C is disabled as well, or it would leave the terminal without echo.
 struct EchoGuard(Termios);
 
 impl EchoGuard {

@@ -1,4 +1,4 @@
-//! A password file on disk.
+//! Reading and editing a password file.
 
 use std::io;
 use std::path::Path;
@@ -9,7 +9,7 @@ use tautwire_identity::limits::PASSWORD_FILE_BYTES_MAX;
 use crate::file_edit::{self, FileEditError};
 use crate::files::{self, ReadError};
 
-/// Why a file has not been changed.
+/// Why a file was not changed.
 #[derive(Debug)]
 pub(crate) enum UsersError {
     Edit(EditError),
@@ -25,31 +25,31 @@ impl std::fmt::Display for UsersError {
     }
 }
 
-/// The text of a password file.
+/// Reads the text of a password file.
 ///
 /// # Errors
-/// It cannot be read.
+/// The file cannot be read.
 pub(crate) fn read(path: &Path) -> Result<String, String> {
     files::text(path, PASSWORD_FILE_BYTES_MAX).map_err(|why| match why {
-        ReadError::Read(error) => format!("the password file {} cannot be read: {error}", path.display()),
+        ReadError::Read(error) => format!("cannot read the password file {}: {error}", path.display()),
         why => format!("the password file {} {why}", path.display()),
     })
 }
 
-/// Changes a password file, as [`file_edit::change`] does.
+/// Edits a password file with [`file_edit::change`].
 ///
 /// # Errors
-/// The change is refused, or the file cannot be read or written; then it is as it was.
+/// The change is refused, or the file cannot be read or written; the file is unchanged then.
 pub(crate) fn edit(
     path: &Path,
-    makes: bool,
+    creates: bool,
     change: impl FnOnce(&str) -> Result<String, EditError>,
 ) -> Result<(), UsersError> {
-    file_edit::change(path, makes, PASSWORD_FILE_BYTES_MAX, change).map_err(|why| match why {
+    file_edit::change(path, creates, PASSWORD_FILE_BYTES_MAX, change).map_err(|why| match why {
         FileEditError::Refused(error) => UsersError::Edit(error),
         FileEditError::File(error) => {
-            let hint = if error.kind() == io::ErrorKind::NotFound { "; tautwire user add makes it" } else { "" };
-            UsersError::File(format!("the password file {} cannot be changed: {error}{hint}", path.display()))
+            let hint = if error.kind() == io::ErrorKind::NotFound { "; create it with tautwire user add" } else { "" };
+            UsersError::File(format!("cannot change the password file {}: {error}{hint}", path.display()))
         }
     })
 }

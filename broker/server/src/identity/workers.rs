@@ -1,6 +1,5 @@
-//! Threads that find out who clients are, where that takes long. Hashes, signatures and what waits for a network have queues and threads of
-//! their own, so that none holds up another. Each queue is in the order of arrival, and has no timeout of its own: the engine sees by
-//! [`AuthProgress`] whether the queues move.
+//! Worker threads for slow authentication steps. Hashes, signatures and network requests have separate queues and threads, so that none
+//! delays another. Queues are FIFO and have no timeouts of their own: the engine watches by [`AuthProgress`] whether they advance.
 
 use std::collections::VecDeque;
 use std::io;
@@ -13,14 +12,14 @@ use crate::time::since_epoch;
 use tautwire_engine::AuthProgress;
 use tautwire_identity::{AuthStep, AuthWork, HttpClient, Now, Refusal, RefusalCode, WorkKind};
 
-/// How many threads there are, and how many attempts wait for them.
+/// The number of threads, and the length of their queues.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct WorkerLimits {
-    /// Threads that compute hashes; each takes the memory of a hash while it does. There are as many for signatures.
+    /// Threads that compute hashes, each with the memory of a hash. The same number verifies signatures.
     pub(crate) computing_threads: usize,
-    /// Threads that wait for hooks and keys.
+    /// Threads for requests to hooks and key URLs.
     pub(crate) waiting_threads: usize,
-    /// Attempts that wait for a thread of a kind. Further ones are refused.
+    /// Longest queue for threads of one kind. Further attempts are refused.
     pub(crate) queue: usize,
 }
 
@@ -31,18 +30,18 @@ impl Default for WorkerLimits {
     }
 }
 
-/// What has happened since the start.
+/// Counters since the start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct WorkerCounters {
-    /// Parts of attempts that a thread has done.
+    /// Steps completed by a thread.
     pub(crate) done: u64,
-    /// Attempts refused because too many waited.
+    /// Attempts refused because a queue was full.
     pub(crate) refused: u64,
-    /// Attempts whose clients were gone before a thread had time for them.
+    /// Attempts whose clients disconnected before a thread was free.
     pub(crate) abandoned: u64,
 }
 
-/// The time as chains count it. Whoever asks one chain has one clock.
+/// The clock of authentication chains. All users of a chain share one.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Clock(Instant);
 
@@ -58,9 +57,9 @@ impl Clock {
     }
 }
 
-/// Who is told what becomes of an attempt, on a thread of the pool, or at once.
+/// Receives the outcome of an attempt, on a worker thread or immediately.
 pub(crate) trait AuthCallback: Send {
-    /// Whether anybody still wants to know. Otherwise the attempt is dropped.
+    /// Whether the outcome is still needed. If not, the attempt is dropped.
     fn is_wanted(&self) -> bool {
         true
     }
@@ -74,12 +73,12 @@ impl<F: FnOnce(AuthStep) + Send> AuthCallback for F {
     }
 }
 
-/// The threads. They end when this is dropped and their work is done.
+/// The worker threads. After a drop they complete their queues and end.
 pub(crate) struct Workers(Arc<Shared>);
 
 struct Shared {
     limits: WorkerLimits,
-    outside: Box<dyn HttpClient + Send + Sync>,
+    http_client: Box<dyn HttpClient + Send + Sync>,
     clock: Clock,
     hashes: Queue,
     signatures: Queue,
@@ -87,7 +86,7 @@ struct Shared {
     tally: Arc<WorkerTally>,
 }
 
-/// What threads count, those of later limits too.
+/// Counters that persist when the threads are replaced.
 #[derive(Debug, Default)]
 pub(crate) struct WorkerTally {
     progress: Arc<AuthProgress>,
@@ -96,7 +95,7 @@ pub(crate) struct WorkerTally {
 }
 
 impl WorkerTally {
-    /// Counts the parts of attempts that have been done.
+    /// The number of completed steps.
     pub(crate) fn progress(&self) -> &Arc<AuthProgress> {
         &self.progress
     }
@@ -127,12 +126,12 @@ impl Workers {
     pub(crate) fn start(
         limits: WorkerLimits,
         clock: Clock,
-        outside: Box<dyn HttpClient + Send + Sync>,
+        http_client: Box<dyn HttpClient + Send + Sync>,
         tally: Arc<WorkerTally>,
     ) -> io::Result<Workers> {
         let workers = Workers(Arc::new(Shared {
             limits,
-            outside,
+            http_client,
             clock,
             hashes: Queue::default(),
             signatures: Queue::default(),
@@ -152,8 +151,8 @@ impl Workers {
         Ok(workers)
     }
 
-    /// Has a thread do it, and all that follows, and tells what becomes of the attempt: who it is, a refusal, or a challenge. Does
-    /// not block.
+    /// Runs the work and its follow-up steps on worker threads, and calls back with the outcome: an identity, a refusal, or a challenge.
+    /// Does not block.
     pub(crate) fn submit(&self, work: AuthWork, callback: impl AuthCallback + 'static) {
         self.0.submit(work, Box::new(callback));
     }
@@ -178,13 +177,13 @@ impl Shared {
                 self.tally.abandoned.fetch_add(1, Ordering::Relaxed);
                 continue;
             }
-            self.go_on(work, callback);
+            self.run_steps(work, callback);
         }
     }
 
-    fn go_on(&self, mut work: AuthWork, mut callback: Box<dyn AuthCallback>) {
+    fn run_steps(&self, mut work: AuthWork, mut callback: Box<dyn AuthCallback>) {
         loop {
-            let step = work.run(&*self.outside, self.clock.now());
+            let step = work.run(&*self.http_client, self.clock.now());
             self.tally.progress.note();
             let more = match step {
                 AuthStep::AuthWork(more) => more,
@@ -192,7 +191,7 @@ impl Shared {
             };
             match self.queue(more.kind()).push(more, callback, self.limits.queue) {
                 Ok(()) => return,
-                // The threads are being ended, and there may be nobody else to go on.
+                // The threads are ending, so continue on this one.
                 Err(RejectedWork { is_closed: true, work: more, callback: then }) => (work, callback) = (more, then),
                 Err(RejectedWork { callback, .. }) => return self.refuse(callback),
             }
@@ -201,7 +200,7 @@ impl Shared {
 
     fn refuse(&self, callback: Box<dyn AuthCallback>) {
         self.tally.refused.fetch_add(1, Ordering::Relaxed);
-        callback.complete(busy("too many attempts wait for a thread"));
+        callback.complete(busy("the authentication queue is full"));
     }
 
     fn submit(&self, work: AuthWork, callback: Box<dyn AuthCallback>) {
@@ -219,7 +218,7 @@ impl Shared {
     }
 }
 
-/// An attempt for which there is no place.
+/// An attempt that does not fit into the queue.
 struct RejectedWork {
     is_closed: bool,
     work: AuthWork,
@@ -238,7 +237,7 @@ impl Queue {
         Ok(())
     }
 
-    /// The next; waits for it. `None` when there will be none.
+    /// Waits for the next attempt. `None` after the queue is closed.
     fn next(&self) -> Option<(AuthWork, Box<dyn AuthCallback>)> {
         let mut state = self.locked();
         loop {
@@ -257,11 +256,11 @@ impl Queue {
     }
 }
 
-/// Lets the threads that serve clients go first. Where the system does not let it, hashes have their share of the processors.
+/// Lowers the priority below that of the threads that serve clients. If the system denies it, hashes compete with them.
 fn lower_priority() {
     const NICENESS: i32 = 10;
     if let Err(error) = rustix::process::setpriority_process(None, NICENESS) {
-        log::debug!("a thread for hashes runs at the priority of all others: {error}");
+        log::debug!("cannot lower the priority of a hash thread: {error}");
     }
 }
 
@@ -281,14 +280,14 @@ mod tests {
 
     use super::*;
 
-    /// `dave` with the password `password`.
+    /// User `dave` with the password `password`.
     const USERS: &str = "dave:$argon2id$v=19$m=256,t=2,p=1$c29tZXNhbHQ$nf65EOgLrQMR/uIPnA4rEsF5h7TKyQwu9U1bMCHGi/4";
     const LIMITS: WorkerLimits = WorkerLimits { computing_threads: 1, waiting_threads: 1, queue: 1 };
 
-    /// Answers when it is told to.
-    struct Gate(Mutex<mpsc::Receiver<&'static str>>, Mutex<mpsc::Sender<()>>);
+    /// A hook that responds when the test sends the response.
+    struct ScriptedHook(Mutex<mpsc::Receiver<&'static str>>, Mutex<mpsc::Sender<()>>);
 
-    impl HttpClient for Gate {
+    impl HttpClient for ScriptedHook {
         fn request(&self, _: &HttpRequest<'_>) -> Result<HttpResponse, HttpRequestError> {
             self.1.lock().expect("a lock").send(()).expect("a test");
             let body = self.0.lock().expect("a lock").recv().expect("an answer");
@@ -342,7 +341,7 @@ mod tests {
 
     type Outcome = Result<Option<Arc<str>>, RefusalCode>;
 
-    fn telling(sender: &mpsc::Sender<Outcome>) -> impl FnOnce(AuthStep) + Send + 'static {
+    fn send_outcome(sender: &mpsc::Sender<Outcome>) -> impl FnOnce(AuthStep) + Send + 'static {
         let sender = sender.clone();
         move |step| {
             let outcome = match step {
@@ -350,7 +349,7 @@ mod tests {
                 AuthStep::Refuse(refusal) => Err(refusal.code),
                 other => panic!("{other:?}"),
             };
-            // The test may be over.
+            // The test may have ended.
             let _ = sender.send(outcome);
         }
     }
@@ -361,20 +360,20 @@ mod tests {
 
     #[test]
     fn an_attempt_goes_from_thread_to_thread_and_too_many_are_refused() {
-        let ((answer, answers), (asked, questions)) = (mpsc::channel(), mpsc::channel());
-        let gate = Gate(Mutex::new(answers), Mutex::new(asked));
+        let ((answer, answers), (requested, requests)) = (mpsc::channel(), mpsc::channel());
+        let hook = ScriptedHook(Mutex::new(answers), Mutex::new(requested));
         let tally = Arc::new(WorkerTally::default());
-        let workers = Workers::start(LIMITS, Clock::start(), Box::new(gate), tally.clone()).expect("threads");
+        let workers = Workers::start(LIMITS, Clock::start(), Box::new(hook), tally.clone()).expect("threads");
         let (chain, (complete, outcomes)) = (chain(), mpsc::channel());
-        workers.submit(work(&chain, "dave"), telling(&complete));
-        questions.recv_timeout(Duration::from_secs(60)).expect("a question");
-        // One is on its way, one waits, and a third does not find room.
-        workers.submit(work(&chain, "mallory"), telling(&complete));
-        workers.submit(work(&chain, "dave"), telling(&complete));
+        workers.submit(work(&chain, "dave"), send_outcome(&complete));
+        requests.recv_timeout(Duration::from_secs(60)).expect("a request");
+        // One is running, one is queued, and the third is refused.
+        workers.submit(work(&chain, "mallory"), send_outcome(&complete));
+        workers.submit(work(&chain, "dave"), send_outcome(&complete));
         assert_eq!(next(&outcomes), Err(RefusalCode::Busy));
         answer.send(r#"{"result":"ignore"}"#).expect("a hook");
         assert_eq!(next(&outcomes), Ok(Some("dave".into())));
-        questions.recv_timeout(Duration::from_secs(60)).expect("a question");
+        requests.recv_timeout(Duration::from_secs(60)).expect("a request");
         answer.send(r#"{"result":"deny"}"#).expect("a hook");
         assert_eq!(next(&outcomes), Err(RefusalCode::HookDenied));
         // The hook twice, a hash once.
@@ -383,29 +382,29 @@ mod tests {
 
     #[test]
     fn threads_that_are_ended_finish_what_they_have() {
-        let ((answer, answers), (asked, questions)) = (mpsc::channel(), mpsc::channel());
-        let gate = Gate(Mutex::new(answers), Mutex::new(asked));
+        let ((answer, answers), (requested, requests)) = (mpsc::channel(), mpsc::channel());
+        let hook = ScriptedHook(Mutex::new(answers), Mutex::new(requested));
         let tally = Arc::new(WorkerTally::default());
-        let workers = Workers::start(LIMITS, Clock::start(), Box::new(gate), tally.clone()).expect("threads");
+        let workers = Workers::start(LIMITS, Clock::start(), Box::new(hook), tally.clone()).expect("threads");
         let (complete, outcomes) = mpsc::channel();
-        workers.submit(work(&chain(), "dave"), telling(&complete));
-        questions.recv_timeout(Duration::from_secs(60)).expect("a question");
+        workers.submit(work(&chain(), "dave"), send_outcome(&complete));
+        requests.recv_timeout(Duration::from_secs(60)).expect("a request");
         drop(workers);
         answer.send(r#"{"result":"ignore"}"#).expect("a hook");
-        // The hash is computed, too.
+        // The hash is computed as well.
         assert_eq!(next(&outcomes), Ok(Some("dave".into())));
         assert_eq!(tally.counters(), WorkerCounters { done: 2, ..WorkerCounters::default() });
     }
 
-    struct Gone(mpsc::Sender<Outcome>);
+    struct DisconnectedClient(mpsc::Sender<Outcome>);
 
-    impl AuthCallback for Gone {
+    impl AuthCallback for DisconnectedClient {
         fn is_wanted(&self) -> bool {
             false
         }
 
         fn complete(self: Box<Self>, step: AuthStep) {
-            telling(&self.0)(step);
+            send_outcome(&self.0)(step);
         }
     }
 
@@ -414,15 +413,15 @@ mod tests {
         let (limits, tally) = (WorkerLimits { queue: 2, ..LIMITS }, Arc::new(WorkerTally::default()));
         let workers = Workers::start(limits, Clock::start(), Box::new(()), tally.clone()).expect("threads");
         let (complete, outcomes) = mpsc::channel();
-        workers.submit(work(&chain_of_users(), "dave"), Gone(complete.clone()));
-        workers.submit(work(&chain_of_users(), "dave"), telling(&complete));
-        assert_eq!(next(&outcomes), Ok(Some("dave".into())), "the first one is told nothing");
+        workers.submit(work(&chain_of_users(), "dave"), DisconnectedClient(complete.clone()));
+        workers.submit(work(&chain_of_users(), "dave"), send_outcome(&complete));
+        assert_eq!(next(&outcomes), Ok(Some("dave".into())), "the first one gets no outcome");
         assert!(outcomes.try_recv().is_err());
         assert_eq!(tally.counters(), WorkerCounters { done: 1, abandoned: 1, ..WorkerCounters::default() });
     }
 
     const SECRET: &str = "a secret that is long enough for HS256";
-    /// By HS256 with that secret, for `carol`, without an end.
+    /// An HS256 token with that secret for `carol`, without an expiry.
     const TOKEN: &str = "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiJjYXJvbCJ9.GXx8ZiFeFCC7oOUbgmnVNfE65zEw1lfXIdR8iLcjL8s";
 
     fn tokens() -> AuthBackend {
@@ -438,28 +437,28 @@ mod tests {
         let workers = Workers::start(limits, Clock::start(), Box::new(()), tally.clone()).expect("threads");
         let chain = chain_with(Some(tokens()));
         let (complete, outcomes) = mpsc::channel();
-        // The only thread for hashes is busy for as long as the test wants.
+        // Blocks the only hash thread until the test ends it.
         let (end, ended) = mpsc::channel::<()>();
-        let held = work(&chain, "dave");
-        let begun = Arc::new(std::sync::Barrier::new(2));
-        workers.submit(held, Holding(begun.clone(), Mutex::new(ended), telling_boxed(&complete)));
-        begun.wait();
+        let blocked = work(&chain, "dave");
+        let started = Arc::new(std::sync::Barrier::new(2));
+        workers.submit(blocked, BlockingCallback(started.clone(), Mutex::new(ended), send_outcome_boxed(&complete)));
+        started.wait();
         for _ in 0..50 {
-            workers.submit(work(&chain, "dave"), telling(&complete));
+            workers.submit(work(&chain, "dave"), send_outcome(&complete));
         }
-        workers.submit(work_with(&chain, "carol", Secret::new(TOKEN)), telling(&complete));
+        workers.submit(work_with(&chain, "carol", Secret::new(TOKEN)), send_outcome(&complete));
         assert_eq!(next(&outcomes), Ok(Some("carol".into())));
-        end.send(()).expect("the thread waits");
+        end.send(()).expect("the thread is blocked");
         for _ in 0..51 {
-            assert_eq!(next(&outcomes), Ok(Some("dave".into())), "nobody is refused");
+            assert_eq!(next(&outcomes), Ok(Some("dave".into())), "no client is refused");
         }
         assert_eq!(tally.counters(), WorkerCounters { done: 52, ..WorkerCounters::default() });
     }
 
-    /// Keeps its thread until it is told to go on.
-    struct Holding(Arc<std::sync::Barrier>, Mutex<mpsc::Receiver<()>>, Box<dyn FnOnce(AuthStep) + Send>);
+    /// Blocks its thread until released.
+    struct BlockingCallback(Arc<std::sync::Barrier>, Mutex<mpsc::Receiver<()>>, Box<dyn FnOnce(AuthStep) + Send>);
 
-    impl AuthCallback for Holding {
+    impl AuthCallback for BlockingCallback {
         fn complete(self: Box<Self>, step: AuthStep) {
             self.0.wait();
             self.1.lock().expect("a lock").recv().expect("an end");
@@ -467,8 +466,8 @@ mod tests {
         }
     }
 
-    fn telling_boxed(sender: &mpsc::Sender<Outcome>) -> Box<dyn FnOnce(AuthStep) + Send> {
-        Box::new(telling(sender))
+    fn send_outcome_boxed(sender: &mpsc::Sender<Outcome>) -> Box<dyn FnOnce(AuthStep) + Send> {
+        Box::new(send_outcome(sender))
     }
 
     #[test]

@@ -1,6 +1,6 @@
-//! The audit log: who came, who was refused, who was denied what, and what operators have done, as lines of JSON in a file.
+//! The audit log: connections, refusals, denials and operator actions as JSON lines in a file.
 //!
-//! Whoever has something to tell says it by the `log` facade, with the target `audit` and pairs of names and values.
+//! Records are written with the `log` facade, with the target `audit` and key-value pairs.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
@@ -19,35 +19,35 @@ use super::rate::ByteRateLimiter;
 use crate::json::push_string;
 use crate::time::UtcTime;
 
-/// The target of records that belong here.
+/// The log target of audit records.
 pub(crate) const TARGET: &str = "audit";
 
-/// The lines of the process on their way to the file.
+/// Lines waiting to be written to the file.
 static QUEUE: OnceLock<Audit> = OnceLock::new();
-/// By which lines are counted that are lost, as soon as there is a broker.
+/// Counts lost lines, once the broker runs.
 static CONTROL: OnceLock<Control> = OnceLock::new();
 
 struct Audit {
     queue: Arc<Queue>,
     next: Arc<ReplacementFile>,
-    /// Of lines about those who are turned away, which come as often as strangers want.
+    /// The rate limit for events of unauthenticated clients, which they can cause at will.
     unauthenticated: Mutex<ByteRateLimiter>,
-    /// There is a file.
+    /// Whether a file is open.
     is_on: AtomicBool,
 }
 
-/// Where the lines that are written next go.
+/// The file that the writer thread writes to.
 struct AuditFile {
     file: File,
     next: Arc<ReplacementFile>,
 }
 
-/// A file that takes the place of the one that is written to.
+/// A file that replaces the current one at the next write.
 #[derive(Default)]
 struct ReplacementFile {
-    is_there: AtomicBool,
+    is_ready: AtomicBool,
     file: Mutex<Option<File>>,
-    /// Where the file is.
+    /// The path of the file.
     path: Mutex<PathBuf>,
 }
 
@@ -55,28 +55,28 @@ impl ReplacementFile {
     fn put(&self, path: PathBuf, file: File) {
         *locked(&self.path) = path;
         *locked(&self.file) = Some(file);
-        self.is_there.store(true, Ordering::Release);
+        self.is_ready.store(true, Ordering::Release);
     }
 }
 
-/// A file that is open, to be written to from now on; or that there is to be none.
+/// A file opened in advance, or `None` to turn the audit log off.
 #[derive(Debug)]
 pub(crate) struct OpenAuditFile(Option<(PathBuf, File)>);
 
-/// Writes what belongs to the audit log to this file from now on, behind what is there. The file is made over to `owner`, by numbers of user
-/// and group, where the broker is about to become somebody else: it is opened anew as that user.
+/// Starts the audit log, appending to this file. Before the broker switches to another user, the file is given to `owner` (UID and GID),
+/// which must be able to reopen it.
 ///
 /// # Errors
-/// The file cannot be opened, or the thread that writes cannot be started.
+/// The file cannot be opened, or the writer thread cannot be started.
 pub(crate) fn start(path: &Path, owner: Option<(u32, u32)>) -> io::Result<()> {
     let opened = open(path)?;
     if let Some((uid, gid)) = owner.filter(|(uid, _)| opened.metadata().is_ok_and(|file| file.uid() != *uid)) {
         fchown(&opened, Some(uid), Some(gid))?;
     }
-    begin(path.to_owned(), opened)
+    start_writer(path.to_owned(), opened)
 }
 
-fn begin(path: PathBuf, file: File) -> io::Result<()> {
+fn start_writer(path: PathBuf, file: File) -> io::Result<()> {
     let next = Arc::new(ReplacementFile { path: Mutex::new(path), ..ReplacementFile::default() });
     let queue = Queue::start(Box::new(AuditFile { file, next: next.clone() }), lost)?;
     let unauthenticated = Mutex::new(ByteRateLimiter::new(Instant::now()));
@@ -85,36 +85,36 @@ fn begin(path: PathBuf, file: File) -> io::Result<()> {
     Ok(())
 }
 
-/// Opens the file anew: it may have been moved away. What is written next is in the new one.
+/// Reopens the file after log rotation. Later lines go to the new file.
 pub(crate) fn reopen() {
     let Some(audit) = QUEUE.get().filter(|audit| audit.is_on.load(Ordering::Acquire)) else { return };
     let path = locked(&audit.next.path).clone();
     match open(&path) {
         Ok(file) => audit.next.put(path, file),
-        Err(error) => log::error!("the audit log {} cannot be opened anew: {error}", path.display()),
+        Err(error) => log::error!("cannot reopen the audit log {}: {error}", path.display()),
     }
 }
 
-/// Opens the file that is to be written to next; `None`: there is to be none.
+/// Opens the file for a later switch; `None` turns the audit log off.
 ///
 /// # Errors
-/// It cannot be opened. Nothing has changed then.
+/// The file cannot be opened. Nothing is changed then.
 pub(crate) fn open_next(path: Option<&Path>) -> Result<OpenAuditFile, String> {
     let opened = path.map(|path| open(path).map(|file| (path.to_owned(), file)).map_err(|error| (path, error)));
     let opened = opened.transpose().map_err(|(path, error)| format!("audit.file: {}: {error}", path.display()))?;
     Ok(OpenAuditFile(opened))
 }
 
-/// From now on this file is written to.
-pub(crate) fn adopt(next: OpenAuditFile) {
+/// Switches to a file opened before.
+pub(crate) fn apply(next: OpenAuditFile) {
     match (next.0, QUEUE.get()) {
         (Some((path, file)), Some(audit)) => {
             audit.next.put(path, file);
             audit.is_on.store(true, Ordering::Release);
         }
         (Some((path, file)), None) => {
-            if let Err(error) = begin(path, file) {
-                log::error!("there is no audit log: its thread cannot be started: {error}");
+            if let Err(error) = start_writer(path, file) {
+                log::error!("the audit log is disabled: cannot start its thread: {error}");
             }
         }
         (None, Some(audit)) => audit.is_on.store(false, Ordering::Release),
@@ -122,11 +122,11 @@ pub(crate) fn adopt(next: OpenAuditFile) {
     }
 }
 
-/// Takes a record, if there is a file.
+/// Writes a record, if a file is open.
 pub(super) fn take(record: &Record<'_>) {
     let Some(audit) = QUEUE.get().filter(|audit| audit.is_on.load(Ordering::Acquire)) else { return };
     let mut lines = line(&UtcTime::now(), |out| {
-        // The visitor fails never.
+        // The visitor never fails.
         let _ = record.key_values().visit(&mut Pairs(out));
     });
     let mut rate = locked(&audit.unauthenticated);
@@ -138,20 +138,20 @@ pub(super) fn take(record: &Record<'_>) {
     audit.queue.push(lines);
 }
 
-/// Whether it says that somebody was turned away. The others come no more often than clients are served, or operators act.
+/// Whether an unauthenticated client caused the event. Other events are bounded by the clients served and by what operators do.
 fn is_unauthenticated(record: &Record<'_>) -> bool {
     let event = record.key_values().get(Key::from_str("event"));
     event
         .is_some_and(|event| matches!(event.to_borrowed_str(), Some("refused" | "denied" | "reauthentication_refused")))
 }
 
-/// The line that says how many were held back, if any were.
+/// The line with the number of suppressed lines, if there are any.
 fn suppressed(mut rate: MutexGuard<'_, ByteRateLimiter>) -> String {
     let count = rate.take_suppressed();
     if count > 0 { lost(count) } else { String::new() }
 }
 
-/// Waits a moment for all lines to be written.
+/// Waits briefly until all lines are written.
 pub(super) fn flush() {
     if let Some(audit) = QUEUE.get() {
         audit.queue.push(suppressed(locked(&audit.unauthenticated)));
@@ -159,7 +159,7 @@ pub(super) fn flush() {
     }
 }
 
-/// Counts the lines that are lost, and those that have been lost already, with the broker's counters.
+/// Reports lost lines, including earlier ones, to the broker's counters.
 pub(super) fn count_losses(control: &Control) {
     let _ = CONTROL.set(control.clone());
     start_counting();
@@ -188,7 +188,7 @@ fn line(now: &UtcTime, push: impl FnOnce(&mut String)) -> String {
     out
 }
 
-/// Pairs of a record, as members of an object.
+/// The key-value pairs of a record as members of a JSON object.
 struct Pairs<'o>(&'o mut String);
 
 impl<'kvs> VisitSource<'kvs> for Pairs<'_> {
@@ -211,14 +211,14 @@ fn open(path: &Path) -> io::Result<File> {
 
 impl Write for AuditFile {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        if self.next.is_there.swap(false, Ordering::AcqRel)
+        if self.next.is_ready.swap(false, Ordering::AcqRel)
             && let Some(file) = locked(&self.next.file).take()
         {
             self.file = file;
         }
         let written = self.file.write(bytes);
         if let Err(error) = &written {
-            log::error!("the audit log {} cannot be written: {error}", locked(&self.next.path).display());
+            log::error!("cannot write the audit log {}: {error}", locked(&self.next.path).display());
         }
         written
     }
@@ -238,7 +238,7 @@ mod tests {
         let pairs = [("event", "connect"), ("client_id", "a\"\n{\u{7}")];
         let written = line(&UtcTime::from_unix(1_700_000_000, 0), |out| {
             let record = Record::builder().key_values(&pairs).target(TARGET).args(format_args!("")).build();
-            record.key_values().visit(&mut Pairs(out)).expect("it is taken");
+            record.key_values().visit(&mut Pairs(out)).expect("the visitor never fails");
         });
         assert_eq!(
             written,

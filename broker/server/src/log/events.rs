@@ -1,24 +1,24 @@
-//! Which events of the audit log are lines of the log as well: whoever was refused, denied something, or could not log in.
+//! Audit events that are also written to the log: refusals, denials and failed logins.
 //!
-//! The audit log may be off; operators look into the log first. Both have the same events, so that one cannot say what the other does not.
+//! The audit log may be off, and operators check the log first. Both are made from the same events, so that they cannot differ.
 
 use log::kv::Key;
 use log::{Level, Record};
 
 use super::line::{FieldValue, Fields};
 
-/// The target of such lines.
+/// The log target of these lines.
 pub(super) const TARGET: &str = "tautwire::events";
 
-/// A line that is made of an event.
+/// The log line of an audit event.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Event {
-    /// Lines of one kind share a bound on repetition.
+    /// Lines of one kind share a rate limit.
     pub(super) kind: &'static str,
     pub(super) level: Level,
 }
 
-/// Which line an event makes, if it makes one.
+/// The log line for an event, if it has one.
 pub(super) fn of(record: &Record<'_>) -> Option<Event> {
     let values = record.key_values();
     let value = |name: &str| values.get(Key::from_str(name));
@@ -40,7 +40,7 @@ pub(super) fn of(record: &Record<'_>) -> Option<Event> {
 }
 
 impl Event {
-    /// The message and the fields of its line.
+    /// The message and the fields of the line.
     pub(super) fn line(&self, record: &Record<'_>) -> (String, Fields) {
         let mut fields = Fields::of(record.key_values());
         fields.take("event");

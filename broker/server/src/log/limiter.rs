@@ -1,11 +1,11 @@
-//! A bound on repetition.
+//! Rate limits for repeated log lines.
 
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
 use log::Level;
 
-/// What lines are bounded by.
+/// The unit of rate limiting.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) enum LimitKey {
     /// The file and line of a log statement.
@@ -14,9 +14,9 @@ pub(super) enum LimitKey {
     Kind(&'static str),
 }
 
-/// Counts lines for each log statement and each kind of event, so its size is bounded by their number in the code.
+/// Limits lines per log statement and per kind of event. Its size is bounded by their number in the code.
 pub(super) struct Limiter {
-    /// 0 means no bound.
+    /// 0 disables the limit.
     burst: u32,
     interval: Duration,
     windows: HashMap<LimitKey, Window>,
@@ -42,12 +42,12 @@ impl Limiter {
         Self { burst, interval, windows: HashMap::new() }
     }
 
-    /// From now on so many lines may be written in this time.
+    /// Changes the limits.
     pub(super) fn set_limits(&mut self, burst: u32, interval: Duration) {
         (self.burst, self.interval) = (burst, interval);
     }
 
-    /// Whether a line of this statement may be written now.
+    /// Whether a line of this site may be written now.
     pub(super) fn admit(&mut self, site: LimitKey, level: Level, target: &str, now: Instant) -> bool {
         if self.burst == 0 {
             return true;
@@ -72,7 +72,7 @@ impl Limiter {
         admitted
     }
 
-    /// The counts of the statements whose interval is over.
+    /// The counts of sites whose interval has ended.
     pub(super) fn take_finished(&mut self, now: Instant) -> Vec<SuppressedLines> {
         let interval = self.interval;
         self.take(|window| now.duration_since(window.started) >= interval)
@@ -111,12 +111,12 @@ mod tests {
         assert!(admit(&mut limiter, flood, 1));
         assert!(!admit(&mut limiter, flood, 2));
         assert!(!admit(&mut limiter, flood, 9));
-        assert!(admit(&mut limiter, other, 9), "another statement has a burst of its own");
+        assert!(admit(&mut limiter, other, 9), "another site has its own burst");
         assert!(limiter.take_finished(at(9)).is_empty());
-        let counts: Vec<_> = limiter.take_finished(at(10)).into_iter().map(|held| (held.site, held.count)).collect();
+        let counts: Vec<_> = limiter.take_finished(at(10)).into_iter().map(|lines| (lines.site, lines.count)).collect();
         assert_eq!(counts, [(flood, 2)]);
         assert!(limiter.take_all().is_empty());
-        assert!(admit(&mut limiter, flood, 10), "the next interval starts anew");
+        assert!(admit(&mut limiter, flood, 10), "the next interval has a new burst");
     }
 
     #[test]

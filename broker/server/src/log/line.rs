@@ -1,4 +1,4 @@
-//! How a line of the log is written: as text, or as JSON.
+//! Formatting of log lines as text or JSON.
 
 use std::fmt::{self, Write as _};
 
@@ -9,10 +9,10 @@ use crate::config::LogFormat;
 use crate::json;
 use crate::time::UtcTime;
 
-/// Bytes of a field's value. Client identifiers and topics can be longer.
+/// Longest field value. Client identifiers and topics can be longer.
 const VALUE_MAX_BYTES: usize = 256;
 
-/// The names and values that belong to a line.
+/// The structured fields of a log line.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
 pub(super) struct Fields(Vec<(String, FieldValue)>);
 
@@ -24,7 +24,7 @@ pub(super) enum FieldValue {
 }
 
 impl Fields {
-    /// Those of a record.
+    /// The fields of a log record.
     pub(super) fn of(source: &dyn Source) -> Fields {
         let mut fields = Fields::default();
         // The visitor never fails.
@@ -37,13 +37,13 @@ impl Fields {
         self
     }
 
-    /// Takes a field out.
+    /// Removes and returns a field.
     pub(super) fn take(&mut self, name: &str) -> Option<FieldValue> {
         let at = self.0.iter().position(|(named, _)| named == name)?;
         Some(self.0.remove(at).1)
     }
 
-    /// Takes a text out; empty if there is none.
+    /// Removes and returns a field as text; empty if there is none.
     pub(super) fn take_text(&mut self, name: &str) -> String {
         match self.take(name) {
             Some(value) => value.to_string(),
@@ -51,12 +51,12 @@ impl Fields {
         }
     }
 
-    /// Their names and values as text.
+    /// The names and values as text.
     pub(super) fn texts(&self) -> impl Iterator<Item = (&str, String)> {
         self.0.iter().map(|(name, value)| (name.as_str(), value.to_string()))
     }
 
-    /// Writes them as `name=value`, with a space before each.
+    /// Appends ` name=value` for each field.
     pub(super) fn push_text(&self, out: &mut String) {
         for (name, value) in &self.0 {
             let _ = write!(out, " {name}=");
@@ -104,7 +104,7 @@ impl<'kvs> VisitSource<'kvs> for Fields {
         let value = match (value.to_bool(), value.to_u64()) {
             (Some(flag), _) => FieldValue::Flag(flag),
             (None, Some(number)) => FieldValue::Number(number),
-            (None, None) => FieldValue::Text(shortened(match value.to_borrowed_str() {
+            (None, None) => FieldValue::Text(truncate(match value.to_borrowed_str() {
                 Some(text) => text.to_owned(),
                 None => value.to_string(),
             })),
@@ -114,7 +114,7 @@ impl<'kvs> VisitSource<'kvs> for Fields {
     }
 }
 
-fn shortened(mut text: String) -> String {
+fn truncate(mut text: String) -> String {
     if text.len() > VALUE_MAX_BYTES {
         let end = (0..=VALUE_MAX_BYTES).rev().find(|end| text.is_char_boundary(*end)).unwrap_or_default();
         text.truncate(end);
@@ -123,7 +123,7 @@ fn shortened(mut text: String) -> String {
     text
 }
 
-/// Whether a value needs no quotation marks.
+/// Whether a value can be written without quotes.
 fn is_word(text: &str) -> bool {
     !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_graphic() && !matches!(byte, b'"' | b'\\' | b'='))
 }
@@ -157,7 +157,7 @@ pub(super) fn push_line(
     out.push('\n');
 }
 
-/// Client identifiers and topics come from strangers: no line break or terminal command of theirs reaches the log.
+/// Escapes control characters: client identifiers and topics are untrusted and must not forge lines or control the terminal.
 fn push_printable(out: &mut String, character: char) {
     if character.is_control() {
         out.extend(character.escape_default());

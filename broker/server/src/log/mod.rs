@@ -1,10 +1,9 @@
-//! The log: lines on standard error, as text or JSON, with a bound on repetition.
+//! The log: lines on standard error as text or JSON, with rate limits for repeated lines.
 //!
-//! Every crate logs through the `log` facade. Any one statement may write a burst of lines in an interval; what goes
-//! beyond is counted and the count is logged, so that a flood of bad clients cannot become a flood of lines. Refusals, denials and
-//! failed logins are events of the audit log ([`audit`]) that become lines here ([`events`]); they are bounded by their kind.
-//! Whoever logs only puts a line into a bounded queue; one thread writes, so that a standard error that nobody reads stops
-//! nobody. Nothing here sees payloads or passwords: no statement of ours names them.
+//! Every crate logs through the `log` facade. Each log statement may write a burst of lines per interval; further lines are counted and the
+//! count is logged, so that a flood of bad clients does not flood the log. Refusals, denials and failed logins are events of the audit log
+//! ([`audit`]) that become log lines here ([`events`]); they are limited by kind. Logging only appends to a bounded queue; one thread
+//! writes, so that a blocked standard error blocks nothing else. Payloads and passwords never get here: no log statement includes them.
 
 pub(crate) mod audit;
 mod events;
@@ -28,25 +27,25 @@ use limiter::{LimitKey, Limiter, SuppressedLines};
 use line::{FieldValue, Fields, push_line};
 use queue::Queue;
 
-/// How long ending the process waits for a standard error that takes its last lines.
+/// Longest wait for standard error when the process ends.
 const FLUSH_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// The lines of the process on their way to standard error.
+/// Lines waiting to be written to standard error.
 static QUEUE: OnceLock<Arc<Queue>> = OnceLock::new();
 
 /// Whether lines are JSON.
 static IS_JSON: AtomicBool = AtomicBool::new(false);
 static LIMITER: Mutex<Option<Limiter>> = Mutex::new(None);
-/// Lines that were not written because too many were like them.
+/// Lines suppressed by the rate limits.
 static SUPPRESSED: AtomicU64 = AtomicU64::new(0);
 
-/// Lines that were not written so far because there were too many of their kind.
+/// The number of lines suppressed by the rate limits so far.
 pub(crate) fn suppressed_lines() -> u64 {
     SUPPRESSED.load(Ordering::Relaxed)
 }
 
-/// From now on lines are written like this.
-pub(crate) fn adopt(config: &LogConfig) {
+/// Applies the log settings.
+pub(crate) fn apply(config: &LogConfig) {
     IS_JSON.store(config.format == LogFormat::Json, Ordering::Relaxed);
     let interval = Duration::from_secs(config.repeat_interval_s.into());
     let mut limiter = limiter();
@@ -65,19 +64,19 @@ fn limiter() -> MutexGuard<'static, Option<Limiter>> {
     LIMITER.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Sends the log of the whole process to standard error, from now on, and what is said of a panic. Only the first call counts.
+/// Installs the logger and the panic hook of the process. Only the first call has an effect.
 pub(crate) fn init(config: &LogConfig) {
-    adopt(config);
+    apply(config);
     let queue = match Queue::start(Box::new(std::io::stderr()), |count| lost_lines(format(), count)) {
         Ok(queue) => queue,
         Err(error) => {
-            stderr::write_line(format_args!("tautwire: nothing is logged: its thread cannot be started: {error}"));
+            stderr::write_line(format_args!("tautwire: logging is disabled: cannot start the log thread: {error}"));
             return;
         }
     };
     let sink = StderrLog { queue: queue.clone() };
     if QUEUE.set(queue).is_ok() && log::set_boxed_logger(Box::new(sink)).is_ok() {
-        // The usual one writes to standard error itself, and would wait for whoever reads it.
+        // The default hook writes to standard error itself, and would block if nobody reads it.
         std::panic::set_hook(Box::new(|panic| {
             log::error!("{panic}");
             log::logger().flush();
@@ -85,7 +84,7 @@ pub(crate) fn init(config: &LogConfig) {
     }
 }
 
-/// Counts the lines that are lost, and those that have been lost already, with the broker's counters.
+/// Reports lost lines, including earlier ones, to the broker's counters.
 pub(crate) fn count_losses(control: &Control) {
     if let Some(queue) = QUEUE.get() {
         let control = control.clone();
@@ -96,7 +95,7 @@ pub(crate) fn count_losses(control: &Control) {
 
 fn lost_lines(format: LogFormat, count: u64) -> String {
     let mut line = String::new();
-    let message = format!("{count} lines of the log were lost here: standard error was not read in time");
+    let message = format!("{count} log lines were lost here: standard error was not read in time");
     push_line(&mut line, format, &UtcTime::now(), (Level::Warn, module_path!()), &message, &Fields::default());
     line
 }
@@ -130,7 +129,7 @@ impl Log for StderrLog {
         self.write((record.level(), record.target()), site, line);
     }
 
-    /// Writes the counts of the lines held back so far, and waits a moment for all lines to be taken.
+    /// Writes the pending counts of suppressed lines, and waits briefly until all lines are written.
     fn flush(&self) {
         let now = UtcTime::now();
         let mut lines = String::new();
@@ -145,7 +144,7 @@ impl Log for StderrLog {
 }
 
 impl StderrLog {
-    /// Writes a line, unless too many of its site have been written, and the counts of those that were held back before.
+    /// Writes a line, unless its site exceeds the limit, and the pending counts of suppressed lines.
     fn write(&self, (level, target): (Level, &str), site: Option<LimitKey>, line: impl FnOnce() -> (String, Fields)) {
         let now = UtcTime::now();
         let mut lines = String::new();
@@ -170,10 +169,10 @@ impl StderrLog {
 
     fn push_suppressed(&self, lines: &mut String, now: &UtcTime, suppressed: &SuppressedLines) {
         let SuppressedLines { site, level, target, count } = suppressed;
-        let lines_like = counted(*count, "more line");
+        let more_lines = counted(*count, "more line");
         let message = match site {
-            LimitKey::Statement(file, line) => format!("suppressed {lines_like} like those from {file}:{line}"),
-            LimitKey::Kind(kind) => format!("suppressed {lines_like} `{kind}`"),
+            LimitKey::Statement(file, line) => format!("suppressed {more_lines} like those from {file}:{line}"),
+            LimitKey::Kind(kind) => format!("suppressed {more_lines} `{kind}`"),
         };
         let fields = Fields::default().with("suppressed", FieldValue::Number(*count));
         push_line(lines, format(), now, (*level, target), &message, &fields);

@@ -1,4 +1,4 @@
-//! Lines that wait to be written, and the one thread that writes them.
+//! The queue of log lines, and the thread that writes them.
 
 use std::collections::VecDeque;
 use std::io::{self, Write};
@@ -6,43 +6,43 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Duration;
 
-/// Lines that wait, and their bytes. What finds no place is lost and counted.
+/// Limits for queued lines and their bytes. Lines that do not fit are dropped and counted.
 const LINES_MAX: usize = 4_096;
 const BYTES_MAX: usize = 1 << 20;
-/// Bytes that are written at a time.
+/// Most bytes per write.
 const WRITE_BYTES: usize = 64 << 10;
 
 pub(super) struct Queue {
     state: Mutex<State>,
-    /// There is a line to write.
+    /// Signaled when a line is queued.
     filled: Condvar,
-    /// Something has been written.
+    /// Signaled after a write.
     written: Condvar,
-    /// The line that says how many lines were lost in its place.
+    /// Formats the line that reports the number of lost lines.
     lost_lines: Box<dyn Fn(u64) -> String + Send + Sync>,
 }
 
 #[derive(Default)]
 struct State {
     lines: VecDeque<String>,
-    /// Bytes of `lines`, and of those being written.
+    /// The size of `lines`, and of the lines being written.
     bytes: usize,
     is_writing: bool,
-    /// Lines lost since the last that found a place.
+    /// Lines lost since the last one that fit.
     lost: u64,
-    /// Lines lost before there was anybody to count them.
+    /// Lines lost before a counter was installed.
     uncounted: u64,
-    count: Option<Count>,
+    count: Option<LossCounter>,
 }
 
-/// Counts lost lines.
-type Count = Box<dyn Fn(u64) + Send>;
+/// Receives the number of lost lines.
+type LossCounter = Box<dyn Fn(u64) + Send>;
 
 impl Queue {
     /// Starts the thread that writes to `out`.
     ///
     /// # Errors
-    /// It cannot be started.
+    /// The thread cannot be started.
     pub(super) fn start(
         out: Box<dyn Write + Send>,
         lost_lines: impl Fn(u64) -> String + Send + Sync + 'static,
@@ -58,7 +58,7 @@ impl Queue {
         Ok(queue)
     }
 
-    /// Puts a line in, or several in one piece, unless there is no room. Never waits for the writer.
+    /// Queues one or several lines as a unit, unless there is no room. Never blocks.
     pub(super) fn push(&self, lines: String) {
         if lines.is_empty() {
             return;
@@ -74,25 +74,25 @@ impl Queue {
         self.filled.notify_one();
     }
 
-    /// So many lines were lost before they came here.
+    /// Counts lines that were lost before they got here.
     pub(super) fn count_lost(&self, lines: u64) {
         self.state().count_lost(lines);
     }
 
-    /// Has `count` count the lines that are lost, and those that have been.
-    pub(super) fn count_losses(&self, count: Count) {
+    /// Installs a counter of lost lines, and reports the earlier ones to it.
+    pub(super) fn count_losses(&self, count: LossCounter) {
         let mut state = self.state();
         count(std::mem::take(&mut state.uncounted));
         state.count = Some(count);
     }
 
-    /// Waits until everything has been written, but no longer than `timeout`.
+    /// Waits until everything has been written, or for `timeout`.
     pub(super) fn wait_until_written(&self, timeout: Duration) {
         let is_waiting = |state: &mut State| state.is_writing || !state.lines.is_empty() || state.lost > 0;
         let _ = self.written.wait_timeout_while(self.state(), timeout, is_waiting);
     }
 
-    /// Puts a line where lines were lost.
+    /// Queues the line that reports lost lines, if there are any.
     fn report_lost_lines(&self, state: &mut State) {
         if state.lost > 0 {
             let lost = std::mem::take(&mut state.lost);
@@ -118,7 +118,7 @@ impl Queue {
             }
             state.is_writing = true;
             drop(state);
-            // A closed standard error is no reason to stop.
+            // Continue even if standard error is closed.
             let _ = out.write_all(piece.as_bytes());
         }
     }
@@ -153,18 +153,18 @@ mod tests {
     use std::sync::atomic::{AtomicU64, Ordering};
     use std::sync::mpsc::{Receiver, Sender, channel};
 
-    /// Longer than anything here may take.
+    /// A generous upper bound for each test.
     const TIMEOUT: Duration = Duration::from_secs(20);
 
-    /// Takes a write each time it is let.
-    struct Gate {
-        lets: Receiver<()>,
+    /// A writer that blocks until the test permits each write.
+    struct BlockingWriter {
+        permits: Receiver<()>,
         taken: Sender<String>,
     }
 
-    impl Write for Gate {
+    impl Write for BlockingWriter {
         fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-            let _ = self.lets.recv();
+            let _ = self.permits.recv();
             let _ = self.taken.send(String::from_utf8_lossy(bytes).into_owned());
             Ok(bytes.len())
         }
@@ -175,19 +175,19 @@ mod tests {
     }
 
     fn queue() -> (Arc<Queue>, Sender<()>, Receiver<String>) {
-        let ((lets, gate), (taken, seen)) = (channel(), channel());
-        let gate = Gate { lets: gate, taken };
-        let queue = Queue::start(Box::new(gate), |count| format!("{count} lost\n")).expect("a thread starts");
-        (queue, lets, seen)
+        let ((permit, permits), (taken, seen)) = (channel(), channel());
+        let writer = BlockingWriter { permits, taken };
+        let queue = Queue::start(Box::new(writer), |count| format!("{count} lost\n")).expect("a thread starts");
+        (queue, permit, seen)
     }
 
     #[test]
     fn lines_come_out_in_order_and_whole() {
-        let (queue, lets, seen) = queue();
+        let (queue, permit, seen) = queue();
         for number in 0..1_000 {
             queue.push(format!("{number}\n"));
         }
-        drop(lets);
+        drop(permit);
         queue.wait_until_written(TIMEOUT);
         let text: String = seen.try_iter().collect();
         assert_eq!(text, (0..1_000).map(|number| format!("{number}\n")).collect::<String>());
@@ -196,12 +196,12 @@ mod tests {
     #[test]
     fn dropped_lines_are_counted_and_reported_in_place() {
         for line_bytes in [2, 3_000] {
-            let (queue, lets, seen) = queue();
+            let (queue, permit, seen) = queue();
             let line = format!("{}\n", "x".repeat(line_bytes - 1));
             for _ in 0..10_000 {
                 queue.push(line.clone());
             }
-            // Nobody reads, and nothing of that has waited. What was lost before anybody counts is counted too.
+            // Nothing is read, and no push has blocked. Lines lost before a counter is installed are counted too.
             let counted = Arc::new(AtomicU64::new(0));
             let counter = counted.clone();
             queue.count_losses(Box::new(move |lines| {
@@ -209,27 +209,27 @@ mod tests {
             }));
             queue.push(line.clone());
             let lost = counted.load(Ordering::Relaxed);
-            drop(lets);
+            drop(permit);
             queue.wait_until_written(TIMEOUT);
             queue.push("next\n".into());
             queue.wait_until_written(TIMEOUT);
             let text: String = seen.try_iter().collect();
-            let kept = text.lines().filter(|line| line.starts_with('x')).count() as u64;
-            assert_eq!(kept + lost, 10_001);
-            // The writer may have taken a piece before it waits.
-            assert!(lost > 0 && kept <= 2 * (LINES_MAX as u64), "{kept}");
-            let told = text.lines().filter_map(|line| line.strip_suffix(" lost")?.parse::<u64>().ok()).sum::<u64>();
-            assert_eq!(told, lost);
-            // That piece may have left places for lines behind those that were lost.
+            let written = text.lines().filter(|line| line.starts_with('x')).count() as u64;
+            assert_eq!(written + lost, 10_001);
+            // The writer may have taken a batch before it blocks.
+            assert!(lost > 0 && written <= 2 * (LINES_MAX as u64), "{written}");
+            let reported = text.lines().filter_map(|line| line.strip_suffix(" lost")?.parse::<u64>().ok()).sum::<u64>();
+            assert_eq!(reported, lost);
+            // That batch may have freed room for lines behind the lost ones.
             assert!(text.ends_with("\nnext\n"));
         }
     }
 
     #[test]
     fn shutdown_does_not_wait_for_a_stalled_reader() {
-        let (queue, lets, _seen) = queue();
+        let (queue, permit, _seen) = queue();
         queue.push("line\n".into());
         queue.wait_until_written(Duration::from_millis(1));
-        drop(lets);
+        drop(permit);
     }
 }

@@ -1,17 +1,17 @@
-//! How much of the audit log strangers may bring about.
+//! The rate limit for audit events of unauthenticated clients.
 
 use std::time::Instant;
 
-/// What lines about strangers may take of a disk in a second: some hundred lines, or 5 GiB in a day.
+/// Bytes per second: some hundred lines, or 5 GiB a day.
 const BYTES_PER_S: u64 = 64 << 10;
-/// What they may take at once: all clients of a large broker may be refused together.
+/// Burst size: all clients of a large broker may be refused at once.
 const BURST_BYTES: u64 = 16 << 20;
 
-/// Lets lines pass as long as they are within the rate and the burst.
+/// A token bucket for bytes.
 pub(super) struct ByteRateLimiter {
     level_bytes: u64,
     filled_at: Instant,
-    /// Lines that have not passed since this was last asked.
+    /// Lines rejected since the last call of `take_suppressed`.
     suppressed: u64,
 }
 
@@ -20,12 +20,12 @@ impl ByteRateLimiter {
         ByteRateLimiter { level_bytes: BURST_BYTES, filled_at: now, suppressed: 0 }
     }
 
-    /// Whether a line of so many bytes may be written.
+    /// Whether a line of this size may be written.
     pub(super) fn admit(&mut self, bytes: usize, now: Instant) -> bool {
         let elapsed_ms = u64::try_from(now.saturating_duration_since(self.filled_at).as_millis()).unwrap_or(u64::MAX);
-        let brought = elapsed_ms.saturating_mul(BYTES_PER_S) / 1_000;
-        if brought > 0 {
-            self.level_bytes = self.level_bytes.saturating_add(brought).min(BURST_BYTES);
+        let refill = elapsed_ms.saturating_mul(BYTES_PER_S) / 1_000;
+        if refill > 0 {
+            self.level_bytes = self.level_bytes.saturating_add(refill).min(BURST_BYTES);
             self.filled_at = now;
         }
         let left = self.level_bytes.checked_sub(bytes as u64);
@@ -34,7 +34,7 @@ impl ByteRateLimiter {
         left.is_some()
     }
 
-    /// How many lines were not written since this was last asked.
+    /// Returns and resets the number of rejected lines.
     pub(super) fn take_suppressed(&mut self) -> u64 {
         std::mem::take(&mut self.suppressed)
     }
@@ -48,16 +48,16 @@ mod tests {
     #[test]
     fn a_burst_passes_and_then_what_the_rate_brings() {
         let start = Instant::now();
-        let mut pace = ByteRateLimiter::new(start);
+        let mut limiter = ByteRateLimiter::new(start);
         let mut passed = |lines: usize, at_ms| {
             let now = start + Duration::from_millis(at_ms);
-            (0..lines).filter(|_| pace.admit(1_024, now)).count()
+            (0..lines).filter(|_| limiter.admit(1_024, now)).count()
         };
         assert_eq!(passed(20_000, 0), 16 << 10);
-        assert_eq!(passed(100, 1), 0, "it is not enough for a line yet");
-        assert_eq!(passed(100, 1_001), 64, "and nothing of it is forgotten");
-        assert_eq!(passed(20_000, 1_000_000), 16 << 10, "no more than the burst, however long nobody came");
-        assert_eq!(passed(1, 900_000), 0, "a clock that goes back brings nothing");
-        assert_eq!((pace.take_suppressed(), pace.take_suppressed()), (3_616 + 100 + 36 + 3_616 + 1, 0));
+        assert_eq!(passed(100, 1), 0, "not enough for a line yet");
+        assert_eq!(passed(100, 1_001), 64, "fractions accumulate");
+        assert_eq!(passed(20_000, 1_000_000), 16 << 10, "no more than the burst after a long pause");
+        assert_eq!(passed(1, 900_000), 0, "a clock that goes back refills nothing");
+        assert_eq!((limiter.take_suppressed(), limiter.take_suppressed()), (3_616 + 100 + 36 + 3_616 + 1, 0));
     }
 }

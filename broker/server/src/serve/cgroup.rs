@@ -1,12 +1,11 @@
-//! How much memory the control groups of the process allow. See cgroups(7).
+//! The memory limit of the process's control groups. See cgroups(7).
 
 use std::path::{Component, Path, PathBuf};
 
 const GROUPS: &str = "/proc/self/cgroup";
 const MOUNTS: &str = "/proc/self/mountinfo";
 
-/// The least that the group of the process and those above it allow, as far as they are visible; `None` where none has a limit. `read` gives
-/// the text of a file.
+/// The lowest limit of the process's group and its visible ancestors; `None` if there is no limit. `read` returns the content of a file.
 pub(super) fn memory_limit_bytes(read: impl Fn(&Path) -> Option<String>) -> Option<u64> {
     let (groups, mounts) = (read(Path::new(GROUPS))?, read(Path::new(MOUNTS))?);
     let limits = mounts.lines().filter_map(Mount::parse).flat_map(|mount| {
@@ -20,9 +19,9 @@ pub(super) fn memory_limit_bytes(read: impl Fn(&Path) -> Option<String>) -> Opti
     limits.min()
 }
 
-/// Where a hierarchy with the memory controller is mounted.
+/// A mounted hierarchy with the memory controller.
 struct Mount<'a> {
-    /// The group that is at the mount point.
+    /// The group at the mount point.
     root: &'a str,
     point: PathBuf,
     /// The file with the limit of a group.
@@ -31,11 +30,11 @@ struct Mount<'a> {
 }
 
 impl Mount<'_> {
-    /// See proc_pid_mountinfo(5).
+    /// Parses a line of proc_pid_mountinfo(5).
     fn parse(line: &str) -> Option<Mount<'_>> {
         let (mount, kind) = line.split_once(" - ")?;
         let mut mount = mount.split(' ').skip(3);
-        let (root, point) = (mount.next()?, unescaped(mount.next()?));
+        let (root, point) = (mount.next()?, unescape(mount.next()?));
         let mut kind = kind.split(' ');
         match (kind.next()?, kind.nth(1)) {
             ("cgroup2", _) => Some(Mount { root, point, file: "memory.max", is_unified: true }),
@@ -46,7 +45,7 @@ impl Mount<'_> {
         }
     }
 
-    /// The group that a line says, if it is about this hierarchy.
+    /// The group on this line of /proc/self/cgroup, if the line is about this hierarchy.
     fn group_of<'l>(&self, line: &'l str) -> Option<&'l str> {
         let mut fields = line.splitn(3, ':');
         let (_, controllers, group) = (fields.next()?, fields.next()?, fields.next()?);
@@ -58,8 +57,8 @@ impl Mount<'_> {
         is_this.then_some(group)
     }
 
-    /// The folder of a group, and those of the groups above it up to the mount point. A group that is not below the mount point, as in a
-    /// container that shows only its own, is at it.
+    /// The directories of a group and of its ancestors up to the mount point. A group outside of the mount point, as seen in a container
+    /// that mounts only its own group, is the one at the mount point.
     fn folders(&self, group: &str) -> Vec<PathBuf> {
         let below = Path::new(group).strip_prefix(self.root).unwrap_or(Path::new(""));
         let is_plain = below.components().all(|part| matches!(part, Component::Normal(_)));
@@ -68,8 +67,8 @@ impl Mount<'_> {
     }
 }
 
-/// In mountinfo, spaces and the like stand as a backslash and three octal digits.
-fn unescaped(text: &str) -> PathBuf {
+/// Decodes the octal escapes of mountinfo, such as `\040` for a space.
+fn unescape(text: &str) -> PathBuf {
     let replaced = [("\\040", " "), ("\\011", "\t"), ("\\012", "\n"), ("\\134", "\\")];
     replaced.iter().fold(text.to_owned(), |text, (escape, plain)| text.replace(escape, plain)).into()
 }
@@ -93,7 +92,7 @@ mod tests {
         })
     }
 
-    /// As of a service of systemd with `MemoryMax=`.
+    /// A systemd service with `MemoryMax=`.
     #[test]
     fn the_group_of_the_process_counts() {
         let own = "/sys/fs/cgroup/system.slice/tautwire.service/memory.max";
@@ -115,12 +114,12 @@ mod tests {
         assert_eq!(limit(&[(MOUNTS, UNIFIED), group, ("/sys/fs/cgroup/memory.max", "10\n")]), Some(10));
     }
 
-    /// As in a container that has a name space of its own for control groups.
+    /// A container with its own cgroup namespace.
     #[test]
     fn in_a_container_the_mount_point_is_the_group() {
         let own = ("/sys/fs/cgroup/memory.max", "1048576\n");
         assert_eq!(limit(&[(MOUNTS, UNIFIED), (GROUPS, "0::/\n"), own]), Some(1 << 20));
-        // Of a process that was moved in from outside.
+        // A process that was moved in from outside.
         assert_eq!(limit(&[(MOUNTS, UNIFIED), (GROUPS, "0::/../other\n"), own]), Some(1 << 20));
     }
 
@@ -135,7 +134,7 @@ mod tests {
         assert_eq!(limit(&[(MOUNTS, HYBRID), groups, (own, "4096\n"), root]), Some(4_096));
     }
 
-    /// As in a container of version 1: its group is mounted, and its name is that outside.
+    /// A container with version 1: its group is mounted, under its name outside of the container.
     #[test]
     fn a_group_that_is_mounted_is_at_the_mount_point() {
         let mounts = "41 25 0:36 /docker/0a1b /sys/fs/cgroup/memory ro,nosuid,nodev,noexec,relatime master:19 - cgroup cgroup rw,memory\n";

@@ -1,4 +1,4 @@
-//! How much memory the process may take.
+//! The memory budget of the process.
 
 use std::fs;
 use std::path::Path;
@@ -7,21 +7,21 @@ use super::cgroup;
 use crate::config::Config;
 
 const MACHINE: &str = "/proc/meminfo";
-/// Where nothing says how much there is.
+/// Assumed if nothing reports the amount of memory.
 const UNKNOWN_BYTES: u64 = 4 << 30;
 
-/// How `memory.limit` is divided.
+/// The division of `memory.limit`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct MemoryPlan {
-    /// For all that clients make the broker hold.
+    /// Limit for everything held on behalf of clients.
     pub(crate) buffered_bytes: usize,
-    /// For retained messages.
+    /// Limit for retained messages.
     pub(crate) retained_bytes: usize,
 }
 
 impl MemoryPlan {
-    /// Half is for what clients make the broker hold and, where retained messages do not leave memory, a quarter for those. The
-    /// rest is for what stands in no account: the program, its threads, what the allocator has not given back.
+    /// Half is for data held on behalf of clients, and a quarter for retained messages if they stay in memory. The rest covers what is not
+    /// accounted: the program, its threads, and freed memory that the allocator keeps.
     pub(crate) fn of(config: &Config) -> MemoryPlan {
         let limit_bytes = match config.memory.limit {
             0 => available_bytes(|path| fs::read_to_string(path).ok()) / 4 * 3,
@@ -35,7 +35,7 @@ impl MemoryPlan {
     }
 }
 
-/// What the control groups of the process allow, or the machine has.
+/// The memory that the control groups or the machine allow.
 pub(crate) fn available_bytes(read: impl Fn(&Path) -> Option<String>) -> u64 {
     let group = cgroup::memory_limit_bytes(&read);
     let machine = read(Path::new(MACHINE)).and_then(|text| {
@@ -76,7 +76,7 @@ mod tests {
         config.memory.limit = 64 << 20;
         assert_eq!(MemoryPlan::of(&config), MemoryPlan { buffered_bytes: 32 << 20, retained_bytes: retained });
         let in_memory = Override::from_option("--memory", "data.path", String::new());
-        let mut config = Config::load(None, &[in_memory]).expect("that is allowed");
+        let mut config = Config::load(None, &[in_memory]).expect("a valid configuration");
         config.memory.limit = 64 << 20;
         assert_eq!(MemoryPlan::of(&config).retained_bytes, 16 << 20);
         config.memory.limit = 1 << 50;

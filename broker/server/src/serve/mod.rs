@@ -1,4 +1,4 @@
-//! Running the broker.
+//! Starting, running and stopping the broker.
 
 mod cgroup;
 pub(crate) mod descriptors;
@@ -41,58 +41,58 @@ use reload::{ReloadTargets, Reloader, Source};
 use tls::{CertificateInfo, TlsServers};
 use user::User;
 
-/// The longest that the start waits for each thread to have nothing to do. After a restart to which many clients come back, a thread may be
-/// busy from the beginning.
+/// Longest wait for each thread to become idle at startup. After a restart with many reconnecting clients, a thread may be busy from the
+/// start.
 const SETTLE: Duration = Duration::from_millis(100);
 
-/// What the configuration names, read and checked.
+/// A configuration with all files it names, read and checked.
 pub(crate) struct LoadedConfig {
     contracts: Catalogue,
     credentials: Credentials,
     tls: TlsServers,
     policy: Arc<Policy>,
     authenticator: Arc<ChainAuthenticator>,
-    /// Whom the broker becomes once it listens.
+    /// The user that the broker switches to once it listens.
     user: Option<User>,
     telemetry: Option<Plan>,
-    /// Where the broker is one of several.
+    /// Set if the broker is part of a cluster.
     cluster: Option<ClusterPlan>,
 }
 
 impl LoadedConfig {
-    /// What clients of a listener are shown, where it speaks TLS.
+    /// The certificates of a TLS listener.
     pub(crate) fn listener_certificates(&self, listener: &Listener) -> Option<Arc<[CertificateInfo]>> {
         self.tls.listener_certificates(listener)
     }
 
-    /// What clients of the admin API are shown, where it speaks TLS.
+    /// The certificates of the admin API, if it uses TLS.
     pub(crate) fn admin_certificates(&self, config: &Config) -> Option<Arc<[CertificateInfo]>> {
         self.tls.admin_certificates(config)
     }
 
-    /// What the files allow and probably do not mean, one sentence each.
+    /// Warnings about valid but probably unintended settings, one sentence each.
     pub(crate) fn warnings(&self) -> Vec<String> {
         self.policy.warnings().iter().map(ToString::to_string).collect()
     }
 
-    /// The contracts of the folder that the configuration names.
+    /// The contracts of the configured folder.
     pub(crate) fn contracts(&self) -> &Catalogue {
         &self.contracts
     }
 
-    /// Who owns what the broker makes.
+    /// The user and group that own the files the broker creates.
     pub(crate) fn owner(&self) -> Option<(u32, u32)> {
         self.user.as_ref().map(|user| (user.uid, user.gid))
     }
 }
 
-/// Reads the files that the configuration names.
+/// Reads and checks the files that the configuration names.
 ///
 /// # Errors
-/// Everything that is wrong with them.
+/// All errors in the files.
 pub(crate) fn prepare(config: &Config) -> Result<LoadedConfig, Vec<String>> {
     let contracts = config.contracts.path.get().map_or_else(|| Ok(Catalogue::default()), read_contracts);
-    // What a cluster shares is known once the broker is one of several.
+    // The shared configuration is known only after joining the cluster.
     let own = Parts::default();
     let credentials = Credentials::read(config, &own);
     let authenticator = ChainAuthenticator::new(config);
@@ -137,42 +137,41 @@ pub(crate) fn prepare(config: &Config) -> Result<LoadedConfig, Vec<String>> {
 /// Reads the contracts of a folder.
 ///
 /// # Errors
-/// Everything that is wrong with them, a line each.
+/// All errors in the contracts, one per line.
 fn read_contracts(folder: &Path) -> Result<Catalogue, Vec<String>> {
     contracts::load(folder).map_err(|errors| contracts::format_errors(folder, &errors))
 }
 
-/// Runs the broker until it is told to stop by SIGINT or SIGTERM. The line `listening on mqtt://ADDRESS:PORT`,
-/// `listening on ws://ADDRESS:PORT/PATH` or `listening on http://ADDRESS:PORT` and the like on standard output says that it is ready, one
-/// for each address.
+/// Runs the broker until SIGINT or SIGTERM. When it is ready, it prints one line per address to standard output:
+/// `listening on mqtt://ADDRESS:PORT`, `listening on ws://ADDRESS:PORT/PATH`, `listening on http://ADDRESS:PORT` and so on.
 pub(crate) fn run(source: Source, mut config: Config, mut prepared: LoadedConfig, on_damage: OnDamage) -> ExitCode {
     tautwire_reactor::set_mmap_threshold();
-    // As early as may be: the log of the start is sent, too.
+    // As early as possible, so that startup logs are exported too.
     let telemetry = Arc::new(Telemetry::new());
-    telemetry.adopt(prepared.telemetry.take());
-    // From here on a signal ends the broker in order.
+    telemetry.apply(prepared.telemetry.take());
+    // From here on, a signal leads to an orderly shutdown.
     let mut signals = match Signals::new([SIGINT, SIGTERM, SIGHUP]) {
         Ok(signals) => signals,
         Err(error) => {
-            log::error!("signals cannot be watched: {error}");
+            log::error!("cannot register signal handlers: {error}");
             return ExitCode::FAILURE;
         }
     };
     if user::is_implicit_root(prepared.user.as_ref()) {
         log::warn!(
-            "the broker runs as root, and need not: name a user in `user`, or have the service manager start it as one"
+            "the broker runs as root without need: set `user`, or have the service manager start it as another user"
         );
     }
-    if let Some(check_limit) = descriptors::check_limit(descriptors::raise_limit(), config.limits.connections as u64) {
-        log::warn!("{check_limit}");
+    if let Some(warning) = descriptors::check_limit(descriptors::raise_limit(), config.limits.connections as u64) {
+        log::warn!("{warning}");
     }
     if config.contracts.path.get().is_some() {
         log::info!("{}", counted(prepared.contracts.contracts().len(), "contract"));
         contracts::warn_of_observe_mode(&prepared.contracts);
     }
-    // Whoever waits for others looks whether the broker is to end; what is there to be read again has not been read yet.
-    let mut gives_up = || signals.pending().any(|signal| signal != SIGHUP);
-    let node = match prepared.cluster.take().map(|plan| join(plan, &config, &mut gives_up)).transpose() {
+    // Blocking waits poll this for a shutdown. SIGHUP is ignored, since nothing has been read that could be reloaded.
+    let mut is_cancelled = || signals.pending().any(|signal| signal != SIGHUP);
+    let node = match prepared.cluster.take().map(|plan| join(plan, &config, &mut is_cancelled)).transpose() {
         Ok(None) => None,
         Ok(Some(Some(node))) => Some(Arc::new(node)),
         Ok(Some(None)) => {
@@ -187,9 +186,9 @@ pub(crate) fn run(source: Source, mut config: Config, mut prepared: LoadedConfig
         Err(error) => return failed(&error, &telemetry),
     };
     if let Some(node) = &node
-        && !node.await_service(&mut gives_up)
+        && !node.await_service(&mut is_cancelled)
     {
-        log::warn!("the cluster does not let this broker serve clients yet: they are refused until it does");
+        log::warn!("the cluster does not let this broker serve clients yet; clients are refused until it does");
     }
     let mut sockets = broker.addresses().iter();
     let mut bound = |address: Address| match address.socket().and_then(|_| sockets.next()) {
@@ -202,12 +201,12 @@ pub(crate) fn run(source: Source, mut config: Config, mut prepared: LoadedConfig
     addresses.extend(admin);
     let plain = listeners.iter().zip(&bound).filter(|(_, address)| address.is_plain());
     let example = plain.filter_map(|(listener, address)| QuickStart::of(listener, address)).next();
-    // Starting is over when each thread has made its first turn, which publishes the `$SYS` topics; whoever looks at the memory after being
-    // told where the broker listens does not see what that took.
+    // Startup ends when each thread has completed its first turn, which publishes the `$SYS` topics. Memory measured after the "listening"
+    // lines then does not include that work.
     broker.wait_until_idle(SETTLE);
     tautwire_reactor::release_code_pages();
-    if announce(&addresses, example).is_err() {
-        log::warn!("standard output is closed: nobody was told where the broker listens");
+    if print_addresses(&addresses, example).is_err() {
+        log::warn!("cannot print the listening addresses: standard output is closed");
     }
     notify::ready();
     notify::watch(broker.control());
@@ -215,12 +214,12 @@ pub(crate) fn run(source: Source, mut config: Config, mut prepared: LoadedConfig
         if signal != SIGHUP {
             break;
         }
-        reloader.reload_and_notify("SIGHUP");
+        reloader.reload_and_log("SIGHUP");
     }
     log::info!("stopping");
     notify::stopping();
     reloader.stop();
-    // The last ones may wait for the next look at who is connected.
+    // The bans of the last moments may not have been enforced and persisted yet.
     reloader.authenticator().persist_rule_bans();
     broker.stop();
     if let Some(node) = node {
@@ -230,28 +229,28 @@ pub(crate) fn run(source: Source, mut config: Config, mut prepared: LoadedConfig
     ExitCode::SUCCESS
 }
 
-/// The start has failed, and this is why.
+/// Logs the reason for a failed start.
 fn failed(error: &str, telemetry: &Telemetry) -> ExitCode {
     log::error!("{error}");
     telemetry.stop();
     ExitCode::FAILURE
 }
 
-/// Finds the cluster; `None` once `gives_up` says so.
-fn join(plan: ClusterPlan, config: &Config, gives_up: &mut dyn FnMut() -> bool) -> Result<Option<Node>, String> {
+/// Joins the cluster; `None` if `is_cancelled` returns true.
+fn join(plan: ClusterPlan, config: &Config, is_cancelled: &mut dyn FnMut() -> bool) -> Result<Option<Node>, String> {
     let path = config.data.path.directory()?;
-    Node::join(plan, path.as_deref(), threads(config), gives_up)
+    Node::join(plan, path.as_deref(), threads(config), is_cancelled)
 }
 
-/// A broker and what goes with it.
+/// A started broker with its services.
 struct RunningBroker {
     broker: Broker,
     reloader: Arc<Reloader>,
-    /// Where the admin API is served.
+    /// The URL of the admin API.
     admin: Option<String>,
 }
 
-/// Listens, and starts all that there is to start.
+/// Opens the listeners and starts all services.
 fn start(
     source: Source,
     config: &mut Config,
@@ -261,16 +260,16 @@ fn start(
     node: Option<Arc<Node>>,
 ) -> Result<RunningBroker, String> {
     let directory = config.data.path.directory()?.filter(|_| node.is_none());
-    // Before anything is listened on: another broker may have the directory, and clients would come here in vain.
+    // Before listening: another broker may use the directory, and clients would connect for nothing.
     let lock = directory.as_deref().map(|path| lock_data(path, prepared.owner())).transpose()?.flatten();
     let admin_server = Arc::new(AdminServer::default());
-    let door = admin_server.prepare(config.admin.listen.0, prepared.tls.admin_server(config))?;
+    let admin_change = admin_server.prepare(config.admin.listen.0, prepared.tls.admin_server(config))?;
     let credentials = Arc::new(CurrentCredentials::new(prepared.credentials));
     let data = config.data.path.directory()?;
     match &data {
-        _ if node.is_some() => log::info!("state is kept by the cluster"),
-        Some(path) => log::info!("state is kept in {}", path.display()),
-        None => log::info!("state is in memory alone: a restart loses it"),
+        _ if node.is_some() => log::info!("state is stored in the cluster"),
+        Some(path) => log::info!("state is stored in {}", path.display()),
+        None => log::info!("state is stored in memory only: a restart loses it"),
     }
     if let Some(path) = &data {
         prepared.authenticator.persist_bans_in(path)?;
@@ -281,12 +280,12 @@ fn start(
     let authenticator = prepared.authenticator;
     authenticator.start_workers()?;
     let has_bans = !authenticator.bans().list(authenticator.now()).is_empty();
-    let asks = authenticator.chains().ask() || !policy.is_open() || has_bans;
-    let doors =
+    let asks = authenticator.chains().requires_auth() || !policy.is_open() || has_bans;
+    let access =
         AccessControl { authenticator: authenticator.clone(), asks, policy, user: prepared.user, node: node.clone() };
-    let broker = start_broker(config, contracts, doors, &prepared.tls, data).map_err(|error| error.to_string())?;
+    let broker = start_broker(config, contracts, access, &prepared.tls, data).map_err(|error| error.to_string())?;
     if let Some(node) = &node {
-        node.begin(broker.control().cluster_sender())?;
+        node.start(broker.control().cluster_sender())?;
     }
     let control = broker.control();
     crate::log::count_losses(&control);
@@ -302,23 +301,23 @@ fn start(
         (credentials.clone(), admin_server.clone()),
         ReloadTargets { tls: prepared.tls.clone(), authenticator, telemetry: telemetry.clone(), node: node.clone() },
     ));
-    let measured = admin_server.by(Admin::new(control, credentials, store, reloader.clone()));
-    telemetry.measure(move || measured.metrics());
-    let admin = admin_server.adopt(door);
+    let admin = admin_server.init(Admin::new(control, credentials, store, reloader.clone()));
+    telemetry.set_metrics_source(move || admin.metrics());
+    let admin = admin_server.apply(admin_change);
     reloader.enforce_bans_by_rule();
     reloader.watch_files();
     if let Some(node) = &node {
-        let taker = Arc::downgrade(&reloader);
-        node.apply_with(move |revision| match taker.upgrade() {
+        let reloader = Arc::downgrade(&reloader);
+        node.apply_with(move |revision| match reloader.upgrade() {
             Some(reloader) => reloader.apply(revision),
-            None => Err(vec!["the broker stops".to_owned()]),
+            None => Err(vec!["the broker is stopping".to_owned()]),
         })?;
     }
     Ok(RunningBroker { broker, reloader, admin })
 }
 
-/// Locks the data directory. `owner`: whom the broker becomes once it listens, where it has been started as root. What is made then is to be
-/// that user's, so a directory that is not there yet is not locked here.
+/// Locks the data directory. `owner`: the user that a broker started as root switches to. Files are to be created by that user, so a
+/// directory that does not exist yet is not locked here.
 fn lock_data(path: &Path, owner: Option<(u32, u32)>) -> Result<Option<DataLock>, String> {
     let changes_user = user::effective_uid() == user::ROOT && owner.is_some_and(|(uid, _)| uid != user::ROOT);
     if changes_user && !DataLock::is_possible(path) {
@@ -327,7 +326,7 @@ fn lock_data(path: &Path, owner: Option<(u32, u32)>) -> Result<Option<DataLock>,
     DataLock::take(path).map(Some).map_err(|error| error.to_string())
 }
 
-/// Who lets clients in, and what they may do then.
+/// How clients are authenticated and authorized.
 #[derive(Clone)]
 struct AccessControl {
     authenticator: Arc<ChainAuthenticator>,
@@ -337,7 +336,7 @@ struct AccessControl {
     node: Option<Arc<Node>>,
 }
 
-/// How many threads serve clients.
+/// The number of threads that serve clients.
 fn threads(config: &Config) -> usize {
     match config.threads {
         0 => default_threads(thread::available_parallelism().map_or(1, NonZeroUsize::get)),
@@ -345,17 +344,17 @@ fn threads(config: &Config) -> usize {
     }
 }
 
-/// A core is left to the kernel and to other programs: a thread that shares its core with them, or with another thread of the
-/// broker, waits for a slice of the scheduler at each hop.
+/// Leaves one core to the kernel and to other programs: a thread that shares its core with them, or with another thread of the broker,
+/// waits for a scheduler slice at each hop between threads.
 fn default_threads(cores: usize) -> usize {
     cores.saturating_sub(1).max(1)
 }
 
-/// Starts the broker, without the WebSocket of the default where another program has its port. `data`: where it keeps its state.
+/// Starts the broker. Drops the default WebSocket listener if another program uses its port. `data`: the data directory.
 fn start_broker(
     config: &mut Config,
     contracts: Arc<Catalogue>,
-    doors: AccessControl,
+    access: AccessControl,
     tls: &TlsServers,
     data: Option<DataDirectory<'_>>,
 ) -> Result<Broker, StartError> {
@@ -364,14 +363,14 @@ fn start_broker(
         let (engine, retained) = settings::of(config);
         let listener_configs = settings::listener_configs(config, &config.listeners(), tls);
         let tls_handshakes = config.limits.tls_handshakes;
-        let AccessControl { authenticator, asks, policy, user, node } = doors.clone();
+        let AccessControl { authenticator, asks, policy, user, node } = access.clone();
         let accept_rate = settings::accept_rate(&config.limits);
         let authenticator: Option<Arc<dyn Authenticator>> = Some(authenticator);
         let sockets: Vec<&Path> = listener_configs.iter().filter_map(|listen| listen.place.path()).collect();
         let on_bound = || user.as_ref().map_or(Ok(()), |user| user.assume(&sockets));
         let open = AcceptOptions::open(&listener_configs);
-        let cluster = node.map(|node| node.seat());
-        let entrance = AcceptOptions {
+        let cluster = node.map(|node| node.cluster_options());
+        let options = AcceptOptions {
             on_bound: &on_bound,
             tls_handshakes,
             authenticator,
@@ -381,12 +380,12 @@ fn start_broker(
             cluster,
             ..open
         };
-        match Broker::start(engine, retained, contracts.clone(), entrance, threads, data) {
+        match Broker::start(engine, retained, contracts.clone(), options, threads, data) {
             Err(StartError::ListenerConfig(ListenAddress::Network(address), error))
                 if error.kind() == io::ErrorKind::AddrInUse && config.listen.give_up(address) =>
             {
                 log::warn!(
-                    "no WebSocket: the port of {address} is in use; choose another one with `listen` or --listen"
+                    "the WebSocket listener is disabled: the port of {address} is in use; choose another one with `listen` or --listen"
                 );
             }
             result => return result,
@@ -394,14 +393,14 @@ fn start_broker(
     }
 }
 
-/// The commands that a person can try first at a listener for MQTT over plain TCP.
+/// The commands to try first on a listener for MQTT over plain TCP.
 struct QuickStart {
     port: u16,
     needs_password: bool,
 }
 
 impl QuickStart {
-    /// `None` where neither clients without credentials nor clients with a password are accepted.
+    /// `None` if the listener accepts neither clients without credentials nor clients with a password.
     fn of(listener: &Listener, address: &Address) -> Option<QuickStart> {
         let port = address.socket()?.port();
         let needs_password = !listener.allows_anonymous();
@@ -411,8 +410,8 @@ impl QuickStart {
     }
 }
 
-/// Prints where the broker listens, and the commands to try it.
-fn announce(addresses: &[String], example: Option<QuickStart>) -> io::Result<()> {
+/// Prints the listening addresses, and commands to try the broker.
+fn print_addresses(addresses: &[String], example: Option<QuickStart>) -> io::Result<()> {
     let mut out = io::stdout().lock();
     for address in addresses {
         writeln!(out, "listening on {address}")?;
@@ -423,14 +422,11 @@ fn announce(addresses: &[String], example: Option<QuickStart>) -> io::Result<()>
             port => format!(" -p {port}"),
         };
         if needs_password {
-            writeln!(
-                out,
-                "try, in two other terminals, with the name of a user and its password in TAUTWIRE_PASSWORD:"
-            )?;
+            writeln!(out, "try it in two other terminals, with a user name and its password in TAUTWIRE_PASSWORD:")?;
             writeln!(out, "  tautwire sub{port} -u NAME 'demo/#'")?;
             writeln!(out, "  tautwire pub{port} -u NAME demo/hello hi")?;
         } else {
-            writeln!(out, "try, in two other terminals:")?;
+            writeln!(out, "try it in two other terminals:")?;
             writeln!(out, "  tautwire sub{port} 'demo/#'")?;
             writeln!(out, "  tautwire pub{port} demo/hello hi")?;
             writeln!(out, "  mosquitto_pub{port} -t demo/hello -m hi")?;

@@ -1,4 +1,4 @@
-//! What the service manager is told: ready, reloading, stopping, alive. See sd_notify(3).
+//! Notifies the service manager: ready, reloading, stopping, alive. See sd_notify(3).
 
 use std::ffi::OsStr;
 use std::io;
@@ -12,12 +12,12 @@ use std::time::{Duration, Instant};
 use rustix::time::{ClockId, clock_gettime};
 use tautwire_reactor::Control;
 
-/// Where the service manager listens, if it started the broker and wants to know.
+/// The service manager's socket, if it expects notifications.
 static MANAGER: LazyLock<Option<Manager>> = LazyLock::new(|| {
     let address = std::env::var_os("NOTIFY_SOCKET").filter(|address| !address.is_empty())?;
-    Manager::at(&address).map_err(|error| log::warn!("NOTIFY_SOCKET {address:?} cannot be used: {error}")).ok()
+    Manager::at(&address).map_err(|error| log::warn!("cannot use NOTIFY_SOCKET {address:?}: {error}")).ok()
 });
-/// Only a service that is ready reloads.
+/// Reloads are only reported after READY=1.
 static IS_READY: AtomicBool = AtomicBool::new(false);
 
 struct Manager {
@@ -51,29 +51,29 @@ fn send(state: &str) {
     if let Some(Manager { socket, address }) = &*MANAGER
         && let Err(error) = socket.send_to_addr(state.as_bytes(), address)
     {
-        log::warn!("the service manager cannot be told {state:?}: {error}");
+        log::warn!("cannot send {state:?} to the service manager: {error}");
     }
 }
 
-/// The broker listens.
+/// Reports that the broker accepts connections.
 pub(crate) fn ready() {
     IS_READY.store(true, Ordering::Release);
     send("READY=1");
 }
 
-/// The configuration is read again, until what is given is dropped.
-pub(crate) fn reloading() -> Option<Reloading> {
+/// Reports a reload, which ends when the returned guard is dropped.
+pub(crate) fn reloading() -> Option<ReloadGuard> {
     IS_READY.load(Ordering::Acquire).then(|| {
         let now = clock_gettime(ClockId::Monotonic);
         send(&format!("RELOADING=1\nMONOTONIC_USEC={}", now.tv_sec * 1_000_000 + now.tv_nsec / 1_000));
-        Reloading
+        ReloadGuard
     })
 }
 
-/// A reload under way.
-pub(crate) struct Reloading;
+/// Reports the end of a reload when dropped.
+pub(crate) struct ReloadGuard;
 
-impl Drop for Reloading {
+impl Drop for ReloadGuard {
     fn drop(&mut self) {
         if IS_READY.load(Ordering::Acquire) {
             send("READY=1");
@@ -81,14 +81,14 @@ impl Drop for Reloading {
     }
 }
 
-/// The broker stops.
+/// Reports that the broker is stopping.
 pub(crate) fn stopping() {
     IS_READY.store(false, Ordering::Release);
     send("STOPPING=1");
 }
 
-/// From now on the service manager is told twice in each interval of its watchdog that all threads answer, if it has one. It starts the broker
-/// anew when it is not told.
+/// Starts sending keep-alive pings to the service manager's watchdog, if it has one: two per interval, as long as all threads respond.
+/// Without them it restarts the broker.
 pub(crate) fn watch(control: Control) {
     let variable = |name: &str| std::env::var(name).ok();
     let Some(interval) = watchdog_interval(variable, std::process::id()) else { return };
@@ -100,20 +100,20 @@ pub(crate) fn watch(control: Control) {
                 send("WATCHDOG=1");
             } else {
                 log::error!(
-                    "a thread has not answered for {half:?}: the watchdog of the service manager is not told that all is well"
+                    "a thread has not responded for {half:?}: the keep-alive ping to the service manager's watchdog is skipped"
                 );
             }
             thread::sleep(half.saturating_sub(began.elapsed()));
         }
     };
     if let Err(error) = thread::Builder::new().name("watchdog".to_owned()).spawn(run) {
-        log::error!("the watchdog's thread cannot be started: {error}");
+        log::error!("cannot start the watchdog thread: {error}");
     }
 }
 
-/// How often the service manager wants to be told, if it means the process `own`.
-fn watchdog_interval(variable: impl Fn(&str) -> Option<String>, own: u32) -> Option<Duration> {
-    let is_other = variable("WATCHDOG_PID").is_some_and(|pid| pid.parse() != Ok(own));
+/// The watchdog interval, if the service manager set one for the process `pid`.
+fn watchdog_interval(variable: impl Fn(&str) -> Option<String>, pid: u32) -> Option<Duration> {
+    let is_other = variable("WATCHDOG_PID").is_some_and(|expected| expected.parse() != Ok(pid));
     let interval = variable("WATCHDOG_USEC")?.parse().ok().filter(|us| *us > 0 && !is_other)?;
     Some(Duration::from_micros(interval))
 }

@@ -1,4 +1,4 @@
-//! What is read again while the broker runs. All of it is read and checked first; then all of it holds, or nothing has changed.
+//! Reloading: everything is read and checked first, then applied as a whole or not at all.
 
 use std::fmt;
 use std::io;
@@ -30,7 +30,7 @@ use crate::rules;
 use crate::shared::{Parts, Shared};
 use crate::telemetry::{Plan, Telemetry};
 
-/// Where the configuration comes from.
+/// The sources of the configuration.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Source {
     pub(crate) file: Option<PathBuf>,
@@ -38,16 +38,16 @@ pub(crate) struct Source {
 }
 
 impl Source {
-    /// Reads it.
+    /// Loads and checks the configuration.
     ///
     /// # Errors
-    /// Everything that is wrong with it.
+    /// All errors in the configuration.
     pub(crate) fn load(&self) -> Result<Config, Vec<config::ConfigError>> {
         Config::load(self.file.as_deref(), &self.overrides)
     }
 }
 
-/// Reads again what the broker runs with.
+/// Reloads the configuration and the files it names.
 pub(crate) struct Reloader {
     source: Source,
     control: Control,
@@ -56,19 +56,19 @@ pub(crate) struct Reloader {
     admin_server: Arc<AdminServer>,
     tls: Mutex<TlsServers>,
     authenticator: Arc<ChainAuthenticator>,
-    /// What the broker has been started with, but for what has been applied since.
+    /// The running configuration: that of the start, with the changes applied since.
     running: Mutex<Config>,
-    /// What stands in place of files of this node. It changes while `running` is held.
+    /// The shared configuration of the cluster, which replaces files of this node. Changes only while `running` is locked.
     shared: Mutex<Arc<Shared>>,
-    /// The broker is about to end.
-    stops: AtomicBool,
+    /// The broker is stopping.
+    is_stopping: AtomicBool,
     watch: FileWatcher,
     telemetry: Arc<Telemetry>,
-    /// Where the broker is one of several.
+    /// Set if the broker is part of a cluster.
     node: Option<Arc<Node>>,
 }
 
-/// What stands between the broker and others, and changes with a reload as well.
+/// The services that a reload reconfigures.
 pub(crate) struct ReloadTargets {
     pub(crate) tls: TlsServers,
     pub(crate) authenticator: Arc<ChainAuthenticator>,
@@ -76,24 +76,24 @@ pub(crate) struct ReloadTargets {
     pub(crate) node: Option<Arc<Node>>,
 }
 
-/// What a reload has come to.
+/// The result of a reload.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct ReloadReport {
-    /// Keys that have changed and hold now.
+    /// Changed keys that are in effect.
     pub(crate) applied: Vec<String>,
-    /// Keys that have changed and hold for those who connect from now on.
+    /// Changed keys that apply to new connections.
     pub(crate) new_connections: Vec<String>,
-    /// Keys that have changed and hold after a restart.
+    /// Changed keys that need a restart.
     pub(crate) after_restart: Vec<String>,
-    /// What has become of listeners.
+    /// Changes of listeners.
     pub(crate) listeners: ListenerChanges,
-    /// Where those listen that have been added.
+    /// The addresses of new listeners.
     pub(crate) addresses: Vec<(String, SocketAddr)>,
-    /// Where the admin API is, if it has moved.
+    /// The URL of the admin API, if it has changed.
     pub(crate) admin: Option<String>,
-    /// How many contracts there are, where there is a folder of them.
+    /// The number of contracts, if a folder is configured.
     pub(crate) contracts: Option<usize>,
-    /// How many access rules there are, where there is a file of them.
+    /// The number of access rules, if a file is configured.
     pub(crate) rules: Option<usize>,
 }
 
@@ -104,9 +104,9 @@ impl Reloader {
         control: Control,
         store: Arc<Store>,
         (credentials, admin_server): (Arc<CurrentCredentials>, Arc<AdminServer>),
-        outside: ReloadTargets,
+        targets: ReloadTargets,
     ) -> Reloader {
-        let ReloadTargets { tls, authenticator, telemetry, node } = outside;
+        let ReloadTargets { tls, authenticator, telemetry, node } = targets;
         Reloader {
             source,
             control,
@@ -117,69 +117,69 @@ impl Reloader {
             authenticator,
             running: Mutex::new(running),
             shared: Mutex::default(),
-            stops: AtomicBool::new(false),
+            is_stopping: AtomicBool::new(false),
             watch: FileWatcher::default(),
             telemetry,
             node,
         }
     }
 
-    /// The configuration that holds now, as a file.
+    /// The running configuration as TOML.
     pub(crate) fn running_toml(&self) -> String {
         config::to_toml(&self.running())
     }
 
-    /// The certificates by which listeners are served that speak TLS.
+    /// The certificates of the TLS listeners.
     pub(crate) fn certificates(&self) -> Vec<(String, Arc<[CertificateInfo]>)> {
         let (listeners, tls) = (self.running().listeners(), self.tls());
         let served = |listener: Listener| tls.listener_certificates(&listener).map(|found| (listener.name, found));
         listeners.into_iter().filter_map(served).collect()
     }
 
-    /// The broker is about to end: nobody is to be sent here any more.
+    /// Marks the broker as stopping: readiness checks fail from now on.
     pub(crate) fn stop(&self) {
-        self.stops.store(true, Ordering::Relaxed);
+        self.is_stopping.store(true, Ordering::Relaxed);
     }
 
-    /// Whether the broker is about to end.
+    /// Whether the broker is stopping.
     pub(crate) fn is_stopping(&self) -> bool {
-        self.stops.load(Ordering::Relaxed)
+        self.is_stopping.load(Ordering::Relaxed)
     }
 
-    /// Who finds out who clients are.
+    /// The authenticator of clients.
     pub(crate) fn authenticator(&self) -> &ChainAuthenticator {
         &self.authenticator
     }
 
-    /// This broker as one of several, if it is.
+    /// The cluster node, if the broker is part of a cluster.
     pub(crate) fn node(&self) -> Option<&Node> {
         self.node.as_deref()
     }
 
-    /// What is sent to a collector of telemetry.
+    /// The exporter of telemetry.
     pub(crate) fn telemetry(&self) -> &Telemetry {
         &self.telemetry
     }
 
-    /// Reads everything again, and says what a reload would come to.
+    /// Reads everything again, and reports what a reload would change.
     ///
     /// # Errors
-    /// Everything that is wrong, a line each with file, line and reason.
+    /// All errors, one per line with file, line and reason.
     pub(crate) fn compare(&self) -> Result<ReloadReport, Vec<String>> {
         let running = self.running();
         let ready = self.prepare(&running, self.read()?, &self.shared().parts)?;
         Ok(ready.compared_with(&running))
     }
 
-    /// Reads everything again, and has it hold.
+    /// Reads everything again, and applies it.
     ///
     /// # Errors
-    /// Everything that is wrong, likewise. Nothing has changed then.
+    /// All errors, as for `compare`. Nothing is changed then.
     pub(crate) fn reload(&self) -> Result<ReloadReport, Vec<String>> {
-        // So that it can be moved away, whatever else there is to read.
+        // Reopened on every reload, so that log rotation can move the file.
         audit::reopen();
         let _reloading = notify::reloading();
-        let result = self.store.reload(|| self.adopt(&mut self.running(), self.read()?, self.shared()));
+        let result = self.store.reload(|| self.apply_config(&mut self.running(), self.read()?, self.shared()));
         let (is_done, what) = to_audit_fields(&result);
         log::error!(target: audit::TARGET, event = "reload", done = is_done, what = &*what; "");
         if let Some(node) = self.node.as_ref().filter(|_| result.is_ok()) {
@@ -188,46 +188,46 @@ impl Reloader {
         result
     }
 
-    /// Has a revision of what the cluster shares hold, with the settings that hold already. Files that these name are read again.
+    /// Applies a revision of the shared configuration, with the running settings. Files that these name are read again.
     ///
     /// # Errors
-    /// Everything that is wrong, a line each. Nothing has changed then.
+    /// All errors, one per line. Nothing is changed then.
     pub(crate) fn apply(&self, revision: &Arc<Shared>) -> Result<(), Vec<String>> {
         let result = self.store.reload(|| {
             let mut running = self.running();
             let config = running.clone();
-            self.adopt(&mut running, config, revision.clone())
+            self.apply_config(&mut running, config, revision.clone())
         });
         let (is_done, what) = to_audit_fields(&result);
         log::error!(target: audit::TARGET, event = "configuration", number = revision.number, done = is_done, what = &*what; "");
         result.map(drop)
     }
 
-    /// Whether this node could take on what the cluster is to share.
+    /// Checks whether this node could apply a shared configuration.
     ///
     /// # Errors
-    /// Everything that is wrong, a line each.
+    /// All errors, one per line.
     pub(crate) fn check(&self, parts: &Parts) -> Result<(), Vec<String>> {
         let running = self.running();
         self.prepare(&running, running.clone(), parts).map(drop)
     }
 
-    /// Reads everything again, and logs what has come of it. `cause` is why.
-    pub(crate) fn reload_and_notify(&self, cause: &str) {
+    /// Reloads, and logs the result with its `cause`.
+    pub(crate) fn reload_and_log(&self, cause: &str) {
         match self.reload() {
             Ok(reloaded) => log::info!("{cause}: {reloaded}"),
             Err(errors) => {
                 errors.iter().for_each(|line| log::error!("{cause}: {line}"));
-                log::error!("{cause}: nothing has changed");
+                log::error!("{cause}: reload failed, the configuration is unchanged");
             }
         }
     }
 
-    /// From now on files that have changed are read again, where the configuration wants it.
+    /// Starts watching files, if configured.
     pub(crate) fn watch_files(self: &Arc<Reloader>) {
         let every_s = self.running().watch_files_s;
         let files = self.files();
-        self.watch.begin(every_s, &files, Arc::downgrade(self));
+        self.watch.start(every_s, &files, Arc::downgrade(self));
     }
 
     /// The files that a reload reads.
@@ -241,32 +241,34 @@ impl Reloader {
         files
     }
 
-    /// Somebody has been banned: clients are asked who they are from now on, and those who are there are looked at.
+    /// Enforces bans on connected clients, and makes sure that new ones are checked.
     pub(crate) fn enforce_bans(&self) {
-        // A reload that has not seen the ban may be about to say that nobody need be asked.
+        // A reload that has not seen the ban might otherwise turn the checks off.
         let _alone = self.running();
-        self.control.recheck_clients(self.known(self.authenticator.chains()));
+        self.control.recheck_clients(self.client_check(self.authenticator.chains()));
     }
 
-    /// From now on bans by rule are enforced on those who are connected, too, and written down where bans are kept.
+    /// Enforces bans made by rules on connected clients as well, and persists them.
     pub(crate) fn enforce_bans_by_rule(self: &Arc<Reloader>) {
         let reloader = Arc::downgrade(self);
-        let enforcement = BanEnforcer::new(move || {
+        let enforcer = BanEnforcer::new(move || {
             if let Some(reloader) = reloader.upgrade() {
                 reloader.enforce_bans();
                 reloader.authenticator.persist_rule_bans();
             }
         });
-        self.authenticator.bans().on_rule_ban(move || enforcement.note());
+        self.authenticator.bans().on_rule_ban(move || enforcer.schedule());
     }
 
-    /// Whether clients have to be asked anything.
+    /// Whether clients need any check.
     fn asks(&self, chains: &AuthChains, policy: &Policy) -> bool {
-        chains.ask() || !policy.is_open() || !self.authenticator.bans().list(self.authenticator.now()).is_empty()
+        chains.requires_auth()
+            || !policy.is_open()
+            || !self.authenticator.bans().list(self.authenticator.now()).is_empty()
     }
 
-    /// Says who is not known any more, or banned.
-    fn known(&self, chains: Arc<AuthChains>) -> ClientCheck {
+    /// A check whether a client is still known and not banned.
+    fn client_check(&self, chains: Arc<AuthChains>) -> ClientCheck {
         let authenticator = self.authenticator.clone();
         Arc::new(move |visitor| {
             let ClientInfo { identity, client_id, listener, address } = *visitor;
@@ -278,7 +280,7 @@ impl Reloader {
                     || bans.has(&BanTarget::ClientId(client_id.into()), now)
                     || address.is_some_and(|address| bans.has_address(address, now))
             };
-            // Each CONNECT comes by here, and mostly nobody is banned.
+            // This runs for each CONNECT, and usually there are no bans.
             if bans.is_any() && is_banned() {
                 RecheckOutcome::Banned
             } else if !chains.recognizes(identity, listener) {
@@ -291,15 +293,15 @@ impl Reloader {
         })
     }
 
-    /// The settings as they are written now.
+    /// Reads the current settings of the source.
     fn read(&self) -> Result<Config, Vec<String>> {
         self.source.load().map_err(|errors| errors.iter().map(ToString::to_string).collect())
     }
 
-    /// Reads the files that settings name, but for what is shared.
+    /// Reads the files that the settings name, except for shared parts.
     fn prepare(&self, running: &Config, read: Config, shared: &Parts) -> Result<ReloadPlan, Vec<String>> {
         let mut config = running.reloaded(&read);
-        // Where the port of the default's WebSocket was taken at start, nobody asks for it again.
+        // If the port of the default WebSocket listener was in use at startup, it is not tried again.
         let mut given_up = config.listen.clone();
         if given_up.remove_websocket_default() && given_up == running.listen {
             config.listen = given_up;
@@ -315,8 +317,8 @@ impl Reloader {
         let contracts = contracts.map(|contracts| contracts.map(Arc::new));
         let credentials = Credentials::read(&config, shared);
         let bans = shared.bans();
-        let outside = (Plan::read(&config), ClusterPlan::read(&config));
-        match (tls, policy, chains, contracts, (credentials, bans), outside) {
+        let services = (Plan::read(&config), ClusterPlan::read(&config));
+        match (tls, policy, chains, contracts, (credentials, bans), services) {
             (
                 Ok(tls),
                 Ok(policy),
@@ -353,8 +355,8 @@ impl Reloader {
         }
     }
 
-    /// Gives where contracts are from then on, too. One at a time, whoever asks for it: that is what `running` is held for.
-    fn adopt(
+    /// Applies a configuration, and returns the location of contracts for the store. `running` is locked, so calls are serialized.
+    fn apply_config(
         &self,
         running: &mut Config,
         read: Config,
@@ -364,14 +366,14 @@ impl Reloader {
         let mut reloaded = ready.compared_with(running);
         let listener_configs = settings::listener_configs(&ready.config, &ready.listeners, &ready.tls.servers);
         let listeners = self.control.prepare_listeners(&listener_configs, settings::accept_rate(&ready.config.limits));
-        let listeners = listeners.map_err(|error| vec![not_bound(running, &error)])?;
+        let listeners = listeners.map_err(|error| vec![listen_error(running, &error)])?;
         let workers = self.authenticator.workers_for(&ready.chains).map_err(|error| vec![error])?;
-        let moved = running.audit.file != ready.config.audit.file;
-        let audit = moved.then(|| audit::open_next(ready.config.audit.file.get())).transpose();
+        let has_moved = running.audit.file != ready.config.audit.file;
+        let audit = has_moved.then(|| audit::open_next(ready.config.audit.file.get())).transpose();
         let audit = audit.map_err(|error| vec![error])?;
-        let door =
+        let admin_change =
             self.admin_server.prepare(ready.config.admin.listen.0, ready.tls.servers.admin_server(&ready.config));
-        let door = door.map_err(|error| vec![error])?;
+        let admin_change = admin_change.map_err(|error| vec![error])?;
         // From here on nothing can fail.
         let ReloadPlan {
             read: _,
@@ -387,26 +389,26 @@ impl Reloader {
             cluster,
         } = ready;
         self.authenticator.apply_shared_bans(bans);
-        // Where there were contracts and are none, there are none. Where there never were any, nothing has changed.
-        let had_some = running.contracts.path.get().is_some() || self.shared().parts.contracts.is_some();
-        let contracts = contracts.or_else(|| had_some.then(Arc::default));
+        // Contracts that are no longer configured are replaced by none. If there never were any, nothing changes.
+        let had_contracts = running.contracts.path.get().is_some() || self.shared().parts.contracts.is_some();
+        let contracts = contracts.or_else(|| had_contracts.then(Arc::default));
         if let Some(contracts) = &contracts {
             warn_of_observe_mode(contracts);
         }
-        let (servers, adopt_certificates) = tls.into_parts();
+        let (servers, apply_certificates) = tls.into_parts();
         *self.tls() = servers;
         let (settings, retained) = settings::of(&config);
         let asks = self.asks(&chains.chains, &policy);
         for warning in policy.warnings() {
             log::warn!("{warning}");
         }
-        let known = self.known(chains.chains.clone());
-        // Held until the end, so that no thread that serves clients has to free them.
-        let _chains_of_before = self.authenticator.chains();
+        let client_check = self.client_check(chains.chains.clone());
+        // Kept until the end, so that no thread that serves clients has to free them.
+        let _previous_chains = self.authenticator.chains();
         let authenticator = self.authenticator.clone();
-        self.telemetry.adopt(telemetry);
+        self.telemetry.apply(telemetry);
         if let (Some(node), Some(plan)) = (&self.node, cluster) {
-            node.adopt(plan);
+            node.apply(plan);
         }
         let tracer = self.telemetry.tracer();
         self.control.adopt(ConfigChange {
@@ -422,41 +424,42 @@ impl Reloader {
                 if let Some(contracts) = contracts {
                     next.contracts = contracts;
                 }
-                next.review(known);
+                next.review(client_check);
             }),
-            // After the rules: who is let in by it is held to them. Who was let in before by what does not hold any more is looked at again.
+            // After the rules are in effect: clients accepted by the new authenticator are subject to them. Clients accepted before are
+            // rechecked.
             on_apply: Box::new(move || {
-                authenticator.adopt(chains, workers);
-                adopt_certificates();
+                authenticator.apply(chains, workers);
+                apply_certificates();
             }),
         });
         self.credentials.set(credentials);
-        reloaded.admin = self.admin_server.adopt(door);
+        reloaded.admin = self.admin_server.apply(admin_change);
         if let Some(admin) = &reloaded.admin {
-            log::info!("the admin API is at {admin}");
+            log::info!("admin API listening on {admin}");
         }
         if let Some(audit) = audit {
-            audit::adopt(audit);
+            audit::apply(audit);
         }
-        crate::log::adopt(&config.log);
+        crate::log::apply(&config.log);
         for name in &reloaded.listeners.added {
             match self.control.address_of(name) {
                 Some(address) => {
-                    log::info!("listening on {name}, at {address}");
+                    log::info!("listener {name} is listening on {address}");
                     reloaded.addresses.push((name.clone(), address));
                 }
-                None => log::info!("listening on {name}"),
+                None => log::info!("listener {name} is listening"),
             }
         }
-        let place = match config.contracts.path.get() {
+        let store_location = match config.contracts.path.get() {
             _ if shared.parts.contracts.is_some() => StoreLocation::Cluster,
             Some(folder) => StoreLocation::Folder(folder.to_owned()),
             None => StoreLocation::Disabled,
         };
-        self.watch.adopt(config.watch_files_s, &self.files_of(&config));
+        self.watch.configure(config.watch_files_s, &self.files_of(&config));
         *self.shared.lock().unwrap_or_else(PoisonError::into_inner) = shared;
         *running = config;
-        Ok((place, reloaded))
+        Ok((store_location, reloaded))
     }
 
     fn shared(&self) -> Arc<Shared> {
@@ -472,20 +475,20 @@ impl Reloader {
     }
 }
 
-/// All that has been read, and is right.
+/// A new configuration with all its files, read and checked.
 struct ReloadPlan {
-    /// As it is written.
+    /// The configuration as read.
     read: Config,
-    /// As it is to hold: what needs a restart is as before.
+    /// The configuration to apply: keys that need a restart are unchanged.
     config: Config,
     listeners: Vec<Listener>,
     tls: PreparedTls,
     policy: Arc<Policy>,
     chains: LoadedAuth,
-    /// `None` where there is no folder of them.
+    /// `None` if no folder is configured.
     contracts: Option<Arc<Catalogue>>,
     credentials: Credentials,
-    /// Those that are shared.
+    /// The bans shared in the cluster.
     bans: Vec<Ban>,
     telemetry: Option<Plan>,
     cluster: Option<ClusterPlan>,
@@ -513,7 +516,7 @@ impl ReloadPlan {
     }
 }
 
-/// What has come of it, for the audit log.
+/// The fields of the result for the audit log.
 fn to_audit_fields(result: &Result<ReloadReport, Vec<String>>) -> (&'static str, String) {
     match result {
         Ok(reloaded) => ("yes", reloaded.to_string()),
@@ -521,18 +524,21 @@ fn to_audit_fields(result: &Result<ReloadReport, Vec<String>>) -> (&'static str,
     }
 }
 
-/// Why the reload is refused: somewhere cannot be listened.
-fn not_bound(running: &Config, error: &StartError) -> String {
+/// The error for a listener that cannot be opened.
+fn listen_error(running: &Config, error: &StartError) -> String {
     let has_port = |address: &SocketAddr| {
-        running.listeners().iter().any(|held| held.address.socket().is_some_and(|held| held.port() == address.port()))
+        running
+            .listeners()
+            .iter()
+            .any(|listener| listener.address.socket().is_some_and(|socket| socket.port() == address.port()))
     };
     match error {
         StartError::ListenerConfig(ListenAddress::Network(address), cause)
             if cause.kind() == io::ErrorKind::AddrInUse && has_port(address) =>
         {
             format!(
-                "cannot listen on {address}: the broker itself listens on this port at another address; remove that listener by a \
-                 reload of its own first, or start the broker again [listen]"
+                "cannot listen on {address}: the broker already uses this port at another address; remove that listener with a separate \
+                 reload first, or restart the broker [listen]"
             )
         }
         error => format!("{error} [listen]"),
@@ -540,7 +546,7 @@ fn not_bound(running: &Config, error: &StartError) -> String {
 }
 
 impl ReloadReport {
-    /// As an object of JSON.
+    /// The report as a JSON object.
     pub(crate) fn to_json(&self) -> String {
         let mut json = String::from("{");
         let lists = [
@@ -578,7 +584,7 @@ impl ReloadReport {
 
 impl fmt::Display for ReloadReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("the configuration and the files it names are read")?;
+        f.write_str("reloaded the configuration and its files")?;
         if let Some(count) = self.rules {
             write!(f, "; {}", counted(count, "rule"))?;
         }
@@ -591,10 +597,10 @@ impl fmt::Display for ReloadReport {
             }
         }
         if !self.applied.is_empty() {
-            write!(f, "; new: {}", self.applied.join(", "))?;
+            write!(f, "; applied: {}", self.applied.join(", "))?;
         }
         if !self.new_connections.is_empty() {
-            write!(f, "; new for those who connect from now on: {}", self.new_connections.join(", "))?;
+            write!(f, "; for new connections: {}", self.new_connections.join(", "))?;
         }
         if !self.after_restart.is_empty() {
             write!(f, "; after a restart: {}", self.after_restart.join(", "))?;

@@ -1,4 +1,4 @@
-//! From configuration keys to what the engine runs with.
+//! Converts the configuration into the settings of the engine and the reactor.
 
 use std::num::{NonZeroU16, NonZeroU32};
 
@@ -93,19 +93,19 @@ pub(crate) fn of(config: &Config) -> (Settings, RetainedLimits) {
     (settings, RetainedLimits { messages: limits.retained_messages, bytes: budget.retained_bytes })
 }
 
-/// What one session may hold in a cluster, where the rest waits in its log.
+/// Limits for one session in a cluster; further messages wait in its log.
 const CLUSTER_QUEUE_MESSAGES: usize = 10_000;
 const CLUSTER_QUEUE_BYTES: usize = 64 << 20;
-/// One session may take this part of the disk.
+/// A session may use this fraction of the disk.
 const DISK_SHARE: u64 = 16;
 
-/// What one session may hold.
+/// The limits on the queue of one session.
 #[derive(Debug, PartialEq, Eq)]
 struct SessionQueue {
-    /// 0 for no bound.
+    /// 0 for no limit.
     messages: usize,
     bytes: usize,
-    /// The queue is also full when its session holds as much memory as one may.
+    /// Whether the queue is also full when its session reaches its memory limit.
     is_memory_bound: bool,
 }
 
@@ -128,13 +128,13 @@ impl SessionQueue {
     }
 }
 
-/// What one session may hold of a disk with so many bytes.
+/// The disk share of one session, for a disk of this size.
 fn session_share(disk_bytes: Option<u64>) -> usize {
     let share = disk_bytes.and_then(|bytes| usize::try_from(bytes / DISK_SHARE).ok());
     share.map_or(SESSION_QUEUE_BYTES, |share| share.min(SESSION_QUEUE_BYTES))
 }
 
-/// What the state may take on disk at most: the limit, or the whole file system. `None` without a disk, or where its size is not known.
+/// The most that the state can take on disk: the limit, or the whole file system. `None` without a disk, or if its size is unknown.
 fn disk_bytes(config: &Config) -> Option<u64> {
     let path = config.data.path.directory().ok()??;
     disk_limit(config).or_else(|| {
@@ -144,12 +144,12 @@ fn disk_bytes(config: &Config) -> Option<u64> {
     })
 }
 
-/// What the state may take on disk; `None` where nobody has said.
+/// The configured disk limit; `None` if not set.
 pub(crate) fn disk_limit(config: &Config) -> Option<u64> {
     Some(config.disk.limit).filter(|bytes| *bytes > 0)
 }
 
-/// How many may come from one address, and how fast.
+/// The limits on connections and connection rates, for all listeners together.
 pub(crate) fn accept_rate(limits: &LimitsConfig) -> AcceptLimits {
     AcceptLimits {
         connections_per_address: Some(limits.connections_per_address).filter(|max| *max > 0),
@@ -158,8 +158,8 @@ pub(crate) fn accept_rate(limits: &LimitsConfig) -> AcceptLimits {
     }
 }
 
-/// The same by one listener.
-fn accept_rate_per_address(limits: &ListenerLimits) -> AcceptLimits {
+/// The same limits for one listener.
+fn listener_accept_rate(limits: &ListenerLimits) -> AcceptLimits {
     let rate = |per_s: Option<u32>, burst: Option<u32>| ConnectRate::new(per_s?, burst.unwrap_or(0));
     AcceptLimits {
         connections_per_address: limits.connections_per_address,
@@ -168,7 +168,7 @@ fn accept_rate_per_address(limits: &ListenerLimits) -> AcceptLimits {
     }
 }
 
-/// Where to listen, and by which rules.
+/// The listeners for the reactor, with their addresses and options.
 pub(crate) fn listener_configs(config: &Config, listeners: &[Listener], tls: &TlsServers) -> Vec<ListenerConfig> {
     let limits = FrameLimits {
         frame_bytes: config.limits.websocket_frame_bytes,
@@ -189,7 +189,7 @@ pub(crate) fn listener_configs(config: &Config, listeners: &[Listener], tls: &Tl
             websocket: listener.address.websocket.as_ref().map(rules),
             ack_level: listener.ack,
             connections_max: listener.connections,
-            accept_rate: accept_rate_per_address(&listener.limits),
+            accept_rate: listener_accept_rate(&listener.limits),
             offer: ListenerOverrides {
                 receive_maximum: listener.mqtt.receive_maximum.and_then(NonZeroU16::new),
                 maximum_packet_size_bytes: listener.mqtt.maximum_packet_size.and_then(NonZeroU32::new),
@@ -215,7 +215,7 @@ mod tests {
     fn queue(settings: &[&str]) -> SessionQueue {
         let overrides: Vec<_> =
             settings.iter().map(|text| Override::from_argument(text).expect("a key and a value")).collect();
-        SessionQueue::of(&Config::load(None, &overrides).expect("that is allowed"))
+        SessionQueue::of(&Config::load(None, &overrides).expect("a valid configuration"))
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! The files of TLS: read at start, and again when the broker is told to.
+//! TLS keys and certificates: read at startup and on reload.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -14,14 +14,14 @@ use crate::config::listener::Listener;
 use crate::config::settings::TlsConfig;
 use crate::files;
 
-/// Largest file read: lists of revoked certificates grow long.
+/// Largest accepted file: revocation lists can be long.
 const FILE_MAX_BYTES: usize = 64 << 20;
 
-/// What serves TLS. Listeners, and the admin API, with the same keys share a server, and so the tickets by which clients resume their sessions.
+/// The TLS servers. Listeners, and the admin API, with the same keys share a server, and so the tickets for session resumption.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct TlsServers(Vec<ConfiguredServer>);
 
-/// One server, and what it is made of.
+/// A TLS server with the configuration it was built from.
 #[derive(Debug, Clone)]
 struct ConfiguredServer {
     keys: TlsConfig,
@@ -30,17 +30,17 @@ struct ConfiguredServer {
     certificates: Arc<[CertificateInfo]>,
 }
 
-/// What is told of a certificate that clients are shown.
+/// The public data of a certificate.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct CertificateInfo {
-    /// The hosts that it is for, or whom it names where it is for none.
+    /// The hosts it is valid for, or else the common name.
     pub(crate) names: Vec<String>,
-    /// When it expires; `None` where that cannot be read.
+    /// The expiry; `None` if it cannot be parsed.
     pub(crate) not_after_unix_s: Option<u64>,
 }
 
 impl CertificateInfo {
-    /// Of the first certificate of a chain.
+    /// Reads the first certificate of a chain.
     fn of(chain: &Pem) -> Option<CertificateInfo> {
         let der = CertificateDer::pem_slice_iter(&chain.bytes).next()?.ok()?;
         let fields = CertificateFields::read(&der).unwrap_or_default();
@@ -54,32 +54,32 @@ impl CertificateInfo {
 }
 
 impl TlsServers {
-    /// Reads what the listeners and the admin API need.
+    /// Reads the files for all TLS listeners and the admin API.
     ///
     /// # Errors
-    /// What is wrong with the files.
+    /// The error in the files.
     pub(crate) fn read(config: &Config) -> Result<TlsServers, String> {
-        TlsServers::default().next(config).map(PreparedTls::adopt)
+        TlsServers::default().next(config).map(PreparedTls::apply)
     }
 
-    /// What serves this listener, where it speaks TLS.
+    /// The server of a listener, if it uses TLS.
     pub(crate) fn of(&self, listener: &Listener) -> Option<Arc<TlsServer>> {
-        self.find_server(listener).map(|find_server| find_server.server.clone())
+        self.find_server(listener).map(|configured| configured.server.clone())
     }
 
-    /// What its clients are shown, where it speaks TLS.
+    /// The certificates of a listener, if it uses TLS.
     pub(crate) fn listener_certificates(&self, listener: &Listener) -> Option<Arc<[CertificateInfo]>> {
-        self.find_server(listener).map(|find_server| find_server.certificates.clone())
+        self.find_server(listener).map(|configured| configured.certificates.clone())
     }
 
-    /// What serves the admin API of this configuration, where it speaks TLS.
+    /// The server of the admin API, if it uses TLS.
     pub(crate) fn admin_server(&self, config: &Config) -> Option<Arc<TlsServer>> {
-        self.find_admin_server(config).map(|find_server| find_server.server.clone())
+        self.find_admin_server(config).map(|configured| configured.server.clone())
     }
 
-    /// What its clients are shown, where it speaks TLS.
+    /// The certificates of the admin API, if it uses TLS.
     pub(crate) fn admin_certificates(&self, config: &Config) -> Option<Arc<[CertificateInfo]>> {
-        self.find_admin_server(config).map(|find_server| find_server.certificates.clone())
+        self.find_admin_server(config).map(|configured| configured.certificates.clone())
     }
 
     fn find_admin_server(&self, config: &Config) -> Option<&ConfiguredServer> {
@@ -92,14 +92,14 @@ impl TlsServers {
     }
 
     fn find(&self, protocol: Protocol, keys: &TlsConfig) -> Option<&ConfiguredServer> {
-        self.0.iter().find(|find_server| find_server.protocol == protocol && find_server.keys == *keys)
+        self.0.iter().find(|configured| configured.protocol == protocol && configured.keys == *keys)
     }
 
-    /// Reads what another configuration needs, to be adopted when all else is right, too. A server with the same keys stays, with its
-    /// tickets; its files are read again.
+    /// Reads the files for another configuration, to be applied after everything else has been checked. A server with the same keys is
+    /// reused with its tickets; its files are read again.
     ///
     /// # Errors
-    /// What is wrong with the files.
+    /// The error in the files.
     pub(crate) fn next(&self, config: &Config) -> Result<PreparedTls, String> {
         let listeners = config.listeners().into_iter().filter(|listener| listener.address.is_tls);
         let of_listeners = listeners.map(|listener| (protocol(&listener), listener.tls));
@@ -113,7 +113,7 @@ impl TlsServers {
             let material = read(&keys)?;
             let certificates = material.identities.iter().filter_map(|identity| CertificateInfo::of(&identity.chain));
             let certificates = certificates.collect();
-            let server = match self.find(protocol, &keys).map(|find_server| find_server.server.clone()) {
+            let server = match self.find(protocol, &keys).map(|configured| configured.server.clone()) {
                 Some(server) => {
                     changed.push((server.clone(), server.prepare(material).map_err(|error| error.to_string())?));
                     server
@@ -126,26 +126,26 @@ impl TlsServers {
     }
 }
 
-/// Files that have been read again.
+/// TLS files read for a reload.
 pub(crate) struct PreparedTls {
-    /// What is to serve the listeners.
+    /// The servers for the listeners.
     pub(crate) servers: TlsServers,
     changed: Vec<(Arc<TlsServer>, PreparedConfig)>,
 }
 
 impl PreparedTls {
-    /// From now on new connections are made with them.
-    fn adopt(self) -> TlsServers {
-        let (servers, adopt) = self.into_parts();
-        adopt();
+    /// Switches new connections to the new files.
+    fn apply(self) -> TlsServers {
+        let (servers, apply) = self.into_parts();
+        apply();
         servers
     }
 
-    /// What serves, and what has it make new connections with what has been read. That takes no time.
+    /// The servers, and a function that switches new connections to the new files without blocking.
     pub(crate) fn into_parts(self) -> (TlsServers, impl FnOnce() + Send) {
         let PreparedTls { servers, changed } = self;
-        let adopt = move || changed.into_iter().for_each(|(server, prepared)| server.adopt(prepared));
-        (servers, adopt)
+        let apply = move || changed.into_iter().for_each(|(server, prepared)| server.adopt(prepared));
+        (servers, apply)
     }
 }
 

@@ -1,4 +1,4 @@
-//! Files that change while the broker runs are read again without being asked, where the configuration wants it.
+//! Reloads the configuration when its files change, if configured.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
@@ -7,10 +7,10 @@ use std::time::{Duration, SystemTime};
 
 use super::reload::Reloader;
 
-/// Looks at files from time to time, as often as it is told to.
+/// Polls files for changes.
 #[derive(Default)]
 pub(super) struct FileWatcher {
-    pace: Arc<PollInterval>,
+    interval: Arc<PollInterval>,
     reloader: OnceLock<Weak<Reloader>>,
 }
 
@@ -22,53 +22,53 @@ struct PollInterval {
 
 #[derive(Default)]
 struct State {
-    /// Seconds between two looks; 0: none are taken.
+    /// Seconds between polls; 0 disables polling.
     every_s: u64,
     is_started: bool,
 }
 
 impl FileWatcher {
-    /// From now on looks may be taken, on behalf of `reloader`.
-    pub(super) fn begin(&self, every_s: u64, files: &[PathBuf], reloader: Weak<Reloader>) {
+    /// Sets the reloader to call, and the first interval.
+    pub(super) fn start(&self, every_s: u64, files: &[PathBuf], reloader: Weak<Reloader>) {
         let _ = self.reloader.set(reloader);
-        self.adopt(every_s, files);
+        self.configure(every_s, files);
     }
 
-    /// From now on looks are taken so often. The thread for them is started when it is first needed; what it compares with are these files as
-    /// they are now, and not when it comes to run.
-    pub(super) fn adopt(&self, every_s: u64, files: &[PathBuf]) {
+    /// Changes the interval. Starts the polling thread when first needed; it compares with the state of the files at this moment, not at
+    /// the moment when the thread gets to run.
+    pub(super) fn configure(&self, every_s: u64, files: &[PathBuf]) {
         let Some(reloader) = self.reloader.get().cloned() else { return };
-        let mut state = self.pace.state();
+        let mut state = self.interval.state();
         state.every_s = every_s;
         if every_s > 0 && !state.is_started {
-            let (pace, adopted) = (self.pace.clone(), FileFingerprint::at(files));
-            match thread::Builder::new().name("files".to_owned()).spawn(move || pace.run(&reloader, adopted)) {
+            let (interval, loaded) = (self.interval.clone(), FileFingerprint::at(files));
+            match thread::Builder::new().name("files".to_owned()).spawn(move || interval.run(&reloader, loaded)) {
                 Ok(_) => state.is_started = true,
-                Err(error) => log::error!("files cannot be watched: {error}"),
+                Err(error) => log::error!("cannot watch files: cannot start the thread: {error}"),
             }
         }
-        self.pace.changed.notify_all();
+        self.interval.changed.notify_all();
     }
 }
 
 impl PollInterval {
-    fn run(&self, reloader: &Weak<Reloader>, mut adopted: FileFingerprint) {
-        let mut before = adopted.clone();
+    fn run(&self, reloader: &Weak<Reloader>, mut loaded: FileFingerprint) {
+        let mut previous = loaded.clone();
         loop {
             self.wait();
             let Some(now) = reloader.upgrade().map(|reloader| FileFingerprint::at(&reloader.files())) else { return };
-            // What is still being written differs from one look to the next.
-            if now != adopted && now == before {
-                adopted = now.clone();
+            // A file that is still being written differs between two polls.
+            if now != loaded && now == previous {
+                loaded = now.clone();
                 if let Some(reloader) = reloader.upgrade() {
-                    reloader.reload_and_notify("files have changed");
+                    reloader.reload_and_log("files have changed");
                 }
             }
-            before = now;
+            previous = now;
         }
     }
 
-    /// Until the next look is due.
+    /// Waits until the next poll is due.
     fn wait(&self) {
         let mut state = self.state();
         loop {
@@ -92,11 +92,11 @@ impl PollInterval {
     }
 }
 
-/// What tells one state of files from another, without reading them.
+/// Detects changes of files without reading them.
 #[derive(Clone, PartialEq, Eq)]
 struct FileFingerprint(Vec<(PathBuf, Option<Stamp>)>);
 
-/// When a file was last written, how long it is, and which one it is: a file is often replaced by another of the same name.
+/// Modification time, length and inode: a file is often replaced by another of the same name.
 type Stamp = (Option<SystemTime>, u64, u64);
 
 impl FileFingerprint {
@@ -104,7 +104,7 @@ impl FileFingerprint {
         let mut stamps = Vec::new();
         for file in files {
             stamps.push((file.clone(), stamp(file)));
-            // Of a folder, what lies in it.
+            // For a directory, add its entries.
             let Ok(entries) = std::fs::read_dir(file) else { continue };
             let mut within: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).collect();
             within.sort_unstable();

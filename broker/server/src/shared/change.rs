@@ -1,4 +1,4 @@
-//! A change of what the nodes of a cluster share, as an operator asks for it.
+//! A change of the shared configuration of a cluster, requested by an operator.
 
 use tautwire_contracts::Files;
 
@@ -6,7 +6,7 @@ use super::{Part, Parts};
 use crate::contracts;
 use crate::json::Value;
 
-/// Parts that are to be other ones, or are not to be shared any more. The others stay.
+/// Parts to replace or to remove. The others are unchanged.
 #[derive(Default, PartialEq, Eq)]
 pub(crate) struct RevisionChanges {
     acl: PartChange<String>,
@@ -38,10 +38,10 @@ impl<T> PartChange<T> {
 }
 
 impl RevisionChanges {
-    /// From the body of a request: an object with parts by name. `null` is for one that is not to be shared any more.
+    /// Parses the body of a request: an object with parts by name; `null` removes a part.
     ///
     /// # Errors
-    /// What is wrong with it. Never says what is in a part.
+    /// A description of the error, without the content of parts.
     pub(crate) fn from_json(value: &Value) -> Result<RevisionChanges, String> {
         let Value::Object(members) = value else {
             return Err(format!("expected an object with parts, found {}", value.kind()));
@@ -58,17 +58,17 @@ impl RevisionChanges {
                 Some(Part::Bans) => changes.bans = PartChange::read(value, |value| text(name, value))?,
                 None => {
                     let known = Part::ALL.map(Part::name).join(", ");
-                    return Err(format!("there is no part {name}; there are {known}"));
+                    return Err(format!("unknown part {name}; valid parts are {known}"));
                 }
             }
         }
         if changes == RevisionChanges::default() {
-            return Err("no part is named, so nothing is to be changed".to_owned());
+            return Err("the request names no part, so it changes nothing".to_owned());
         }
         Ok(changes)
     }
 
-    /// What `parts` are with these changes.
+    /// Applies the changes to `parts`.
     pub(crate) fn applied_to(self, mut parts: Parts) -> Parts {
         let RevisionChanges { acl, users, contracts, bans } = self;
         acl.apply(&mut parts.acl);
@@ -94,7 +94,7 @@ fn files(value: &Value) -> Result<Files, String> {
     for (path, value) in members {
         if !contracts::is_file(path) {
             return Err(format!(
-                "contracts: {path:?} is no file that a folder of contracts has; there are contracts.toml, .proto, .json and managed/*.toml"
+                "contracts: {path:?} is not a file of a contracts folder; valid are contracts.toml, .proto, .json and managed/*.toml"
             ));
         }
         if files.insert(path.clone(), text("contracts", value)?).is_some() {
@@ -127,14 +127,14 @@ mod tests {
     fn errors_do_not_contain_file_contents() {
         for (text, expected) in [
             ("[]", "expected an object with parts, found a list"),
-            ("{}", "no part is named"),
-            (r#"{"rules": "x"}"#, "there is no part rules; there are acl, users, contracts, bans"),
+            ("{}", "the request names no part"),
+            (r#"{"rules": "x"}"#, "unknown part rules; valid parts are acl, users, contracts, bans"),
             (r#"{"acl": 1}"#, "acl: expected the text of the file or null, found a number"),
             (r#"{"acl": "a", "acl": "b"}"#, "acl is given twice"),
             (r#"{"contracts": "x"}"#, "contracts: expected an object with the texts of files or null"),
-            (r#"{"contracts": {"../a.json": "{}"}}"#, "contracts: \"../a.json\" is no file"),
-            (r#"{"contracts": {"/a.json": "{}"}}"#, "contracts: \"/a.json\" is no file"),
-            (r#"{"contracts": {"a.txt": "{}"}}"#, "contracts: \"a.txt\" is no file"),
+            (r#"{"contracts": {"../a.json": "{}"}}"#, "contracts: \"../a.json\" is not a file"),
+            (r#"{"contracts": {"/a.json": "{}"}}"#, "contracts: \"/a.json\" is not a file"),
+            (r#"{"contracts": {"a.txt": "{}"}}"#, "contracts: \"a.txt\" is not a file"),
         ] {
             let summary = changes(text).err().expect("refused");
             assert!(summary.starts_with(expected), "{text}: {summary}");

@@ -1,5 +1,5 @@
-//! What all nodes of a cluster share, by revision: access rules, users, contracts and bans (`docs/decisions/0035-one-configuration.md`). A part that is
-//! shared stands in place of the node's own file. A broker that is alone shares nothing.
+//! The shared configuration of a cluster, by revision: access rules, users, contracts and bans
+//! (`docs/decisions/0035-one-configuration.md`). A shared part replaces the node's own file. A broker without a cluster shares nothing.
 
 mod change;
 mod summary;
@@ -17,24 +17,24 @@ pub(crate) use summary::{content, summary};
 use crate::contracts;
 use crate::identity::{ban_file, parse_users};
 
-/// A revision.
+/// A revision of the shared configuration.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Shared {
-    /// From 1; 0 where there is none yet.
+    /// Counted from 1; 0 if there is none yet.
     pub(crate) number: u64,
     pub(crate) parts: Parts,
 }
 
-/// What a revision says. A part that it does not have is each node's own.
+/// The parts of a revision. A missing part is configured on each node.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub(crate) struct Parts {
-    /// In place of `acl.file`.
+    /// Replaces `acl.file`.
     pub(crate) acl: Option<String>,
-    /// In place of `auth.password_file`.
+    /// Replaces `auth.password_file`.
     pub(crate) users: Option<String>,
-    /// In place of the folder `contracts.path`.
+    /// Replaces the folder `contracts.path`.
     pub(crate) contracts: Option<Files>,
-    /// Beside those that rules have made on a node.
+    /// In addition to those that ban rules created on a node.
     pub(crate) bans: Option<String>,
 }
 
@@ -59,12 +59,12 @@ impl Part {
         }
     }
 
-    /// The part of this name.
+    /// The part with this name.
     pub(crate) fn of(name: &str) -> Option<Part> {
         Part::ALL.into_iter().find(|part| part.name() == name)
     }
 
-    /// What messages call it, where a file has its path.
+    /// Its name in messages, in the position of a path.
     pub(crate) fn file(self) -> &'static str {
         match self {
             Part::Acl => "cluster/acl",
@@ -76,46 +76,46 @@ impl Part {
 }
 
 impl fmt::Debug for Parts {
-    /// Without the texts, which may be users.
+    /// Omits the texts, which may be password hashes.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_list().entries(self.names()).finish()
     }
 }
 
 impl Parts {
-    /// The names of those that are there.
+    /// The names of the parts that are present.
     pub(crate) fn names(&self) -> impl Iterator<Item = &'static str> + use<> {
-        let is_there = [self.acl.is_some(), self.users.is_some(), self.contracts.is_some(), self.bans.is_some()];
-        Part::ALL.into_iter().zip(is_there).filter(|(_, is_there)| *is_there).map(|(part, _)| part.name())
+        let is_present = [self.acl.is_some(), self.users.is_some(), self.contracts.is_some(), self.bans.is_some()];
+        Part::ALL.into_iter().zip(is_present).filter(|(_, is_present)| *is_present).map(|(part, _)| part.name())
     }
 
-    /// The users, where they are shared.
+    /// The shared users, if any.
     ///
     /// # Errors
-    /// Everything that is wrong with them, a line each.
+    /// All errors, one line each.
     pub(crate) fn users(&self) -> Result<Option<Arc<PasswordFile>>, Vec<String>> {
         self.users.as_deref().map(|text| parse_users(Part::Users.file(), text)).transpose()
     }
 
-    /// The bans that are shared.
+    /// The shared bans.
     ///
     /// # Errors
-    /// What is wrong with them.
+    /// A description of the error.
     pub(crate) fn bans(&self) -> Result<Vec<Ban>, Vec<String>> {
         let wrong = |why| vec![format!("{}: {why} [bans_file]", Part::Bans.file())];
         self.bans.as_deref().map_or(Ok(Vec::new()), ban_file::parse).map_err(wrong)
     }
 
-    /// The parts that are one text each.
+    /// The parts that consist of a single text.
     pub(crate) fn texts(&self) -> impl Iterator<Item = (Part, &str)> {
         let texts = [(Part::Acl, &self.acl), (Part::Users, &self.users), (Part::Bans, &self.bans)];
         texts.into_iter().filter_map(|(part, text)| Some((part, text.as_deref()?)))
     }
 
-    /// The contracts, where they are shared.
+    /// The shared contracts, if any.
     ///
     /// # Errors
-    /// Everything that is wrong with them, a line each.
+    /// All errors, one line each.
     pub(crate) fn contracts(&self) -> Result<Option<Catalogue>, Vec<String>> {
         let load = |files| {
             let folder = Path::new(Part::Contracts.file());

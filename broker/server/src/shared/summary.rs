@@ -1,4 +1,4 @@
-//! A revision as the admin API tells it.
+//! A revision in the form of the admin API.
 
 use sha2::{Digest as _, Sha256};
 use tautwire_contracts::Files;
@@ -7,7 +7,7 @@ use super::{Part, Parts};
 use crate::fields::{Fields, Value};
 use crate::json::push_string;
 
-/// How large each part is and a digest of it, by which it can be compared with a file. Nothing of what is in it.
+/// The size and a digest of each part, for comparison with files; not the content.
 pub(crate) fn summary(parts: &Parts) -> Fields {
     let mut summary = Fields::default();
     for (part, text) in parts.texts() {
@@ -27,7 +27,7 @@ fn text_summary(text: &str) -> Fields {
     Fields::default().with("bytes", text.len()).with("sha256", digest)
 }
 
-/// The parts as a request gives them, with all that is in them: users, too.
+/// The full content of the parts, in the form of a request.
 pub(crate) fn content(parts: &Parts) -> Value {
     let mut members = Vec::new();
     members.extend(parts.texts().map(|(part, text)| (part.name(), json_text(text))));

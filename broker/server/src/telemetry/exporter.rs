@@ -1,4 +1,4 @@
-//! The thread that sends.
+//! The thread that exports telemetry.
 
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
@@ -17,63 +17,63 @@ use crate::identity::UreqClient;
 use crate::json;
 use crate::time::since_epoch;
 
-/// How long records wait at most before they are sent, while the collector takes them.
+/// Longest wait before records are sent, while the collector is reachable.
 const FLUSH_INTERVAL: Duration = Duration::from_secs(1);
-/// Records in one request.
+/// Largest number of records in one request.
 const BATCH_RECORDS_MAX: usize = 512;
-/// How long a request may take.
+/// Timeout of a request.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
-/// Longest answer of the collector.
+/// Largest accepted response of the collector.
 const ANSWER_BYTES_MAX: usize = 64 << 10;
-/// The pause after the first failure; it doubles with each further one.
+/// Pause after the first failure; it doubles with each further one.
 const INITIAL_BACKOFF: Duration = Duration::from_secs(1);
-/// The longest pause.
+/// Longest pause.
 const MAX_BACKOFF: Duration = Duration::from_secs(30);
-/// The longest pause that the collector can ask for by `Retry-After`.
+/// Longest pause that the collector can request with `Retry-After`.
 const MAX_RETRY_AFTER: Duration = Duration::from_secs(3_600);
-/// For so long it is tried to send the same records.
+/// How long the same records are retried.
 const RETRY_PERIOD: Duration = Duration::from_secs(300);
 
-/// Statuses after which the same may be sent again (OTLP 1.x, "Retryable Response Codes").
+/// Retryable status codes (OTLP 1.x, "Retryable Response Codes").
 const RETRYABLE: [u16; 4] = [429, 502, 503, 504];
 
-/// What the thread knows.
+/// The state of the exporting thread.
 pub(super) struct Exporter {
     shared: Arc<Shared>,
     /// When the metrics are due.
     metrics_at: Instant,
-    /// When it is looked for records.
+    /// When the queues of records are checked next.
     records_at: Instant,
-    /// Records that the collector has not taken yet.
+    /// Records that the collector has not accepted yet.
     pending: Option<Batch>,
-    /// Failures, one after the other.
+    /// Consecutive failures.
     failures: u32,
-    /// Nothing is sent before.
+    /// Nothing is sent before this time.
     pause_until: Instant,
 }
 
-/// Records of one request.
+/// The records of one request.
 struct Batch {
     signal: Signal,
     items: Vec<String>,
     since: Instant,
 }
 
-/// A plan that is carried out.
+/// A plan in execution, with its HTTP client.
 struct ActiveExport {
     plan: Arc<Plan>,
     http: UreqClient,
     resource: String,
 }
 
-/// What has become of a request.
+/// The result of a request.
 #[derive(Debug, PartialEq, Eq)]
 enum Outcome {
-    /// All was taken but for so many.
+    /// Accepted, except for this number of items.
     Accepted { refused: u64 },
-    /// It may be tried again, after the pause that the collector asks for, if it does.
-    Retry { why: String, asked: Option<Duration> },
-    /// The same would be refused again.
+    /// Failed, but may be retried, after the pause that the collector requests, if it does.
+    Retry { why: String, retry_after: Option<Duration> },
+    /// Permanently rejected.
     Rejected(String),
 }
 
@@ -83,7 +83,7 @@ impl Exporter {
         Exporter { shared, metrics_at: now, records_at: now, pending: None, failures: 0, pause_until: now }
     }
 
-    /// Sends for as long as the process lives.
+    /// Runs until the process ends.
     pub(super) fn run(mut self) {
         logs::exclude_this_thread();
         let mut running: Option<ActiveExport> = None;
@@ -92,7 +92,7 @@ impl Exporter {
             if let Some(plan) = &plan
                 && running.as_ref().is_none_or(|running| !Arc::ptr_eq(&running.plan, plan))
             {
-                self.begin(plan);
+                self.reset(plan);
                 let resource = plan.resource(&self.shared.instance);
                 running = Some(ActiveExport { http: plan.http(), resource, plan: plan.clone() });
             } else if plan.is_none() {
@@ -110,7 +110,7 @@ impl Exporter {
         }
     }
 
-    /// Waits until something is to be done: gives the plan, and when all must be done if the broker ends.
+    /// Waits for work. Returns the plan, and the deadline for the last export if the broker is stopping.
     fn next(&self, running: Option<&ActiveExport>) -> (Option<Arc<Plan>>, Option<Instant>) {
         let mut state = self.shared.state();
         loop {
@@ -130,7 +130,7 @@ impl Exporter {
         }
     }
 
-    /// When something is to be sent next.
+    /// The time of the next export.
     fn due(&self, plan: &Plan) -> Instant {
         let metrics = plan.config.metrics.then_some(self.metrics_at);
         let records = (plan.config.logs || plan.config.traces).then_some(self.records_at);
@@ -138,8 +138,8 @@ impl Exporter {
         first.unwrap_or_else(|| Instant::now() + MAX_BACKOFF).max(self.pause_until)
     }
 
-    /// Another collector, or the same with other keys: what has failed before does not count.
-    fn begin(&mut self, plan: &Plan) {
+    /// Resets the schedule for a new plan: earlier failures do not count.
+    fn reset(&mut self, plan: &Plan) {
         let now = Instant::now();
         self.metrics_at = now + Duration::from_secs(plan.config.metrics_interval_s.into());
         self.records_at = now + FLUSH_INTERVAL;
@@ -147,7 +147,7 @@ impl Exporter {
         self.failures = 0;
     }
 
-    /// Nobody wants any of it any more.
+    /// Drops all pending records.
     fn clear_pending(&mut self) {
         if let Some(batch) = self.pending.take() {
             self.count_dropped(&batch);
@@ -157,7 +157,7 @@ impl Exporter {
         spans.count_dropped(spans.take(usize::MAX).len() as u64);
     }
 
-    /// Counts what the collector has not taken.
+    /// Counts the records of a batch as dropped.
     fn count_dropped(&self, batch: &Batch) {
         let count = batch.items.len() as u64;
         match batch.signal {
@@ -167,7 +167,7 @@ impl Exporter {
         }
     }
 
-    /// Sends what is due; at the end, all that there is.
+    /// Sends what is due; at shutdown, everything.
     fn send_due(&mut self, running: &ActiveExport, end: Option<Instant>) {
         if end.is_none() && Instant::now() < self.pause_until {
             return;
@@ -185,7 +185,7 @@ impl Exporter {
             return;
         }
         for signal in [Signal::Logs, Signal::Traces] {
-            // What comes meanwhile is for the next time.
+            // A bounded number of batches: records that arrive meanwhile wait for the next time.
             for _ in 0..RECORDS_MAX / BATCH_RECORDS_MAX + 1 {
                 let items = self.take(signal);
                 if items.is_empty() {
@@ -199,7 +199,7 @@ impl Exporter {
         }
     }
 
-    /// The records of a request, those that have waited longest.
+    /// The oldest records of a signal, as many as fit into one request.
     fn take(&self, signal: Signal) -> Vec<String> {
         match signal {
             Signal::Metrics => Vec::new(),
@@ -208,26 +208,26 @@ impl Exporter {
         }
     }
 
-    /// Says whether to go on. What is not taken is not kept: the next metrics have it in them.
+    /// Sends the metrics. Returns whether to continue. Failed metrics are not kept: the next ones include them.
     fn send_metrics(&mut self, running: &ActiveExport, end: Option<Instant>) -> bool {
         let Some(source) = self.shared.source.get() else { return true };
         let span = CollectionInterval { start_ns: self.shared.start_ns, now_ns: since_epoch().as_nanos() as u64 };
         let metric_items = metrics::metric_items(&source(), span);
         let outcome = self.send(running, Signal::Metrics, &metric_items.items, end);
-        let goes_on = self.record_outcome(Signal::Metrics, &outcome, metric_items.points);
+        let is_accepted = self.record_outcome(Signal::Metrics, &outcome, metric_items.points);
         if matches!(outcome, Outcome::Rejected(_)) {
-            // The next are due as if these had been taken.
+            // The next metrics are due as if these had been accepted.
             return true;
         }
-        goes_on
+        is_accepted
     }
 
-    /// Says whether to go on.
+    /// Sends the pending batch. Returns whether to continue.
     fn send_pending(&mut self, running: &ActiveExport, end: Option<Instant>) -> bool {
         let Some(batch) = self.pending.take() else { return true };
         let outcome = self.send(running, batch.signal, &batch.items, end);
         let count = batch.items.len() as u64;
-        let goes_on = self.record_outcome(batch.signal, &outcome, count);
+        let is_accepted = self.record_outcome(batch.signal, &outcome, count);
         if matches!(outcome, Outcome::Retry { .. }) {
             if end.is_some() || batch.since.elapsed() >= RETRY_PERIOD {
                 self.count_dropped(&batch);
@@ -235,13 +235,13 @@ impl Exporter {
                 self.pending = Some(batch);
             }
         }
-        goes_on
+        is_accepted
     }
 
     fn send(&self, running: &ActiveExport, signal: Signal, items: &[String], end: Option<Instant>) -> Outcome {
         let left = end.map_or(REQUEST_TIMEOUT, |end| end.saturating_duration_since(Instant::now()));
         if left.is_zero() {
-            return Outcome::retryable("the broker ends".to_owned());
+            return Outcome::retryable("the broker is stopping".to_owned());
         }
         let url = format!("{}{}", running.plan.url, signal.path());
         let body = Secret::new(otlp::message(signal, &running.resource, items));
@@ -258,17 +258,17 @@ impl Exporter {
         }
     }
 
-    /// Counts what has become of a request, and pauses after a failure. Says whether to go on.
+    /// Counts the result of a request, and schedules a pause after a failure. Returns whether to continue.
     fn record_outcome(&mut self, signal: Signal, outcome: &Outcome, count: u64) -> bool {
         let Counters { requests, requests_failed, items_sent, items_refused } = &self.shared.counters;
         requests.fetch_add(1, Ordering::Relaxed);
-        let (why, asked) = match outcome {
+        let (why, requested) = match outcome {
             Outcome::Accepted { refused } => {
                 let refused = (*refused).min(count);
                 items_sent.fetch_add(count - refused, Ordering::Relaxed);
                 items_refused.fetch_add(refused, Ordering::Relaxed);
                 if self.failures > 0 {
-                    log::info!("the collector takes telemetry again");
+                    log::info!("the telemetry collector accepts requests again");
                 }
                 self.failures = 0;
                 return true;
@@ -277,60 +277,60 @@ impl Exporter {
                 items_refused.fetch_add(count, Ordering::Relaxed);
                 (why, None)
             }
-            Outcome::Retry { why, asked } => (why, *asked),
+            Outcome::Retry { why, retry_after } => (why, *retry_after),
         };
         requests_failed.fetch_add(1, Ordering::Relaxed);
         if self.failures == 0 {
-            log::warn!("the collector does not take telemetry ({}): {why}; it is tried again", signal.path());
+            log::warn!("cannot send telemetry to the collector ({}): {why}; retrying", signal.path());
         }
-        self.pause_until = Instant::now() + asked.map_or_else(|| pause(self.failures), retry_after);
+        self.pause_until = Instant::now() + requested.map_or_else(|| backoff(self.failures), requested_pause);
         self.failures = self.failures.saturating_add(1);
         false
     }
 }
 
-/// The pause after so many failures before this one. Where many brokers have one collector, they do not come back all at once.
-fn pause(failures: u32) -> Duration {
+/// The pause after this many earlier failures, with jitter so that many brokers do not return at once.
+fn backoff(failures: u32) -> Duration {
     let whole = INITIAL_BACKOFF.saturating_mul(1 << failures.min(5)).min(MAX_BACKOFF);
-    whole - with_jitter(whole)
+    whole - jitter(whole)
 }
 
-/// The pause that a collector has asked for (OTLP 1.x, "OTLP/HTTP Throttling"): never a shorter one, and somewhat longer for the same reason.
-fn retry_after(asked: Duration) -> Duration {
-    let whole = asked.clamp(INITIAL_BACKOFF, MAX_RETRY_AFTER);
-    whole + with_jitter(whole)
+/// The pause requested by a collector (OTLP 1.x, "OTLP/HTTP Throttling"): never shorter, and extended by jitter.
+fn requested_pause(requested: Duration) -> Duration {
+    let whole = requested.clamp(INITIAL_BACKOFF, MAX_RETRY_AFTER);
+    whole + jitter(whole)
 }
 
-/// Up to half of a pause, by chance.
-fn with_jitter(whole: Duration) -> Duration {
+/// A random part of a pause, up to half of it.
+fn jitter(whole: Duration) -> Duration {
     whole * (since_epoch().subsec_nanos() % 512) / 1_024
 }
 
 impl Outcome {
     fn retryable(why: String) -> Outcome {
-        Outcome::Retry { why, asked: None }
+        Outcome::Retry { why, retry_after: None }
     }
 }
 
 fn outcome(answer: &HttpResponse) -> Outcome {
     match answer.status {
-        200..=299 => Outcome::Accepted { refused: refused(&answer.body) },
+        200..=299 => Outcome::Accepted { refused: rejected_items(&answer.body) },
         status if RETRYABLE.contains(&status) => Outcome::Retry {
-            why: format!("its answer has status {status}"),
-            asked: answer.retry_after_s.map(|seconds| Duration::from_secs(seconds.into())),
+            why: format!("the response has status {status}"),
+            retry_after: answer.retry_after_s.map(|seconds| Duration::from_secs(seconds.into())),
         },
-        status => Outcome::Rejected(format!("its answer has status {status}")),
+        status => Outcome::Rejected(format!("the response has status {status}")),
     }
 }
 
-/// How many items the collector has refused of a request that it has taken: `partialSuccess`.
-fn refused(body: &[u8]) -> u64 {
+/// The number of items rejected in an accepted request: `partialSuccess`.
+fn rejected_items(body: &[u8]) -> u64 {
     let Some(answer) = str::from_utf8(body).ok().and_then(|text| json::parse(text).ok()) else { return 0 };
     let Some(partial) = answer.get("partialSuccess") else { return 0 };
     let names = ["rejectedDataPoints", "rejectedLogRecords", "rejectedSpans"];
     let count = names.iter().find_map(|name| partial.get(name));
     match count {
-        // Numbers of 64 bits are strings in the JSON of Protocol Buffers, and may be numbers.
+        // The JSON encoding of Protocol Buffers writes 64-bit numbers as strings, and allows plain numbers.
         Some(json::Value::Text(count) | json::Value::Number(count)) => count.parse().unwrap_or(0),
         _ => 0,
     }
@@ -348,10 +348,13 @@ mod tests {
     fn what_may_be_tried_again_is_told_from_what_may_not() {
         assert_eq!(outcome_of(200, "{}"), Outcome::Accepted { refused: 0 });
         for status in RETRYABLE {
-            assert!(matches!(outcome_of(status, ""), Outcome::Retry { asked: None, .. }), "{status}");
+            assert!(matches!(outcome_of(status, ""), Outcome::Retry { retry_after: None, .. }), "{status}");
             let answer = HttpResponse { retry_after_s: Some(7), ..HttpResponse::new(status, "") };
-            let asked = Some(Duration::from_secs(7));
-            assert!(matches!(outcome(&answer), Outcome::Retry { asked: found, .. } if found == asked), "{status}");
+            let requested = Some(Duration::from_secs(7));
+            assert!(
+                matches!(outcome(&answer), Outcome::Retry { retry_after, .. } if retry_after == requested),
+                "{status}"
+            );
         }
         for status in [301, 400, 401, 404, 500, 501] {
             assert!(matches!(outcome_of(status, ""), Outcome::Rejected(_)), "{status}");
@@ -377,17 +380,17 @@ mod tests {
 
     #[test]
     fn a_collector_is_not_asked_before_it_wants_and_not_forgotten_for_days() {
-        for (asked_s, least_s) in [(0, 1), (1, 1), (120, 120), (u32::MAX, 3_600)] {
-            let pause = retry_after(Duration::from_secs(asked_s.into()));
+        for (requested_s, least_s) in [(0, 1), (1, 1), (120, 120), (u32::MAX, 3_600)] {
+            let pause = requested_pause(Duration::from_secs(requested_s.into()));
             let least = Duration::from_secs(least_s);
-            assert!(pause >= least && pause < least * 3 / 2, "{asked_s}: {pause:?}");
+            assert!(pause >= least && pause < least * 3 / 2, "{requested_s}: {pause:?}");
         }
     }
 
     #[test]
     fn pauses_grow_up_to_half_a_minute() {
         for failures in [0, 1, 4, 5, 31, 32, u32::MAX] {
-            let pause = pause(failures);
+            let pause = backoff(failures);
             let whole = INITIAL_BACKOFF.saturating_mul(1 << failures.min(5)).min(MAX_BACKOFF);
             assert!(pause > whole / 2 - Duration::from_millis(1) && pause <= whole, "{failures}: {pause:?}");
         }

@@ -1,4 +1,4 @@
-//! Lines of the log as records of OTLP.
+//! Log lines as OTLP records.
 
 use std::cell::Cell;
 use std::fmt::Write as _;
@@ -10,15 +10,15 @@ use super::queue::{Queue, Record};
 use crate::json::push_string;
 use crate::time::since_epoch;
 
-/// The log is the process's own, and so is this.
+/// Global like the logger of the process.
 pub(super) static QUEUE: Queue<LogRecord> = Queue::new();
 
 thread_local! {
-    /// What this thread logs is not sent: it would log that it sends it, for ever.
+    /// Log lines of the exporting thread are not exported, to avoid a loop.
     static IS_EXPORTER: Cell<bool> = const { Cell::new(false) };
 }
 
-/// A line of the log.
+/// A log line.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct LogRecord {
     at_ns: u64,
@@ -35,14 +35,14 @@ impl Record for LogRecord {
     }
 }
 
-/// What the calling thread logs is not sent.
+/// Excludes the log lines of the calling thread.
 pub(super) fn exclude_this_thread() {
     IS_EXPORTER.set(true);
 }
 
-/// Offers a line to whoever sends the log to a collector. Costs a look where nobody does; never waits.
+/// Queues a log line for export. Cheap if the export is off; never blocks.
 pub(crate) fn offer<'f>(level: Level, target: &str, message: &str, fields: impl Iterator<Item = (&'f str, String)>) {
-    if QUEUE.is_wanted() && !IS_EXPORTER.get() {
+    if QUEUE.is_enabled() && !IS_EXPORTER.get() {
         let at_ns = since_epoch().as_nanos() as u64;
         let fields = fields.map(|(name, value)| (name.to_owned(), value)).collect();
         QUEUE.offer(LogRecord { at_ns, level, target: target.to_owned(), message: message.to_owned(), fields });
@@ -50,7 +50,7 @@ pub(crate) fn offer<'f>(level: Level, target: &str, message: &str, fields: impl 
 }
 
 impl LogRecord {
-    /// As an object of JSON, with the attributes that a line of `log.format = "json"` has.
+    /// Encodes the record as JSON, with the same attributes as a line of `log.format = "json"`.
     pub(super) fn to_json(&self) -> String {
         let LogRecord { at_ns, level, target, message, fields } = self;
         let mut out = String::with_capacity(message.len() + 256);
@@ -66,7 +66,7 @@ impl LogRecord {
     }
 }
 
-/// The number of a severity in the data model of logs.
+/// The severity number in the OpenTelemetry log data model.
 fn severity(level: Level) -> u8 {
     match level {
         Level::Error => 17,

@@ -1,28 +1,28 @@
-//! The metrics for OTLP. They are those of `/metrics`, read from its text, so that there is one list of them and both ways always have the same.
+//! Metrics in OTLP, converted from the text of `/metrics`, so that both always have the same metrics.
 
 use std::fmt::Write as _;
 
 use super::otlp::{push_attributes, push_separated};
 use crate::json::push_string;
 
-/// `AGGREGATION_TEMPORALITY_CUMULATIVE`: counters count since the process began.
+/// `AGGREGATION_TEMPORALITY_CUMULATIVE`: counters accumulate since the process started.
 const CUMULATIVE: u8 = 2;
 
-/// The items of a message, and how many data points they have.
+/// The metrics of a message, and their number of data points.
 #[derive(Debug, Default)]
 pub(super) struct MetricItems {
     pub(super) items: Vec<String>,
     pub(super) points: u64,
 }
 
-/// When things were counted, in nanoseconds since the Unix epoch.
+/// The time span of the counters, in nanoseconds since the Unix epoch.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct CollectionInterval {
     pub(super) start_ns: u64,
     pub(super) now_ns: u64,
 }
 
-/// The metrics of a text in the format of Prometheus. What is not understood is left out.
+/// Parses metrics in the Prometheus text format. Invalid lines are skipped.
 pub(super) fn metric_items(text: &str, span: CollectionInterval) -> MetricItems {
     let mut metric_items = MetricItems::default();
     for family in families(text) {
@@ -74,7 +74,7 @@ fn families(text: &str) -> Vec<Family<'_>> {
     families
 }
 
-/// `NAME VALUE` or `NAME{LABEL="TEXT",…} VALUE`.
+/// Parses `NAME VALUE` or `NAME{LABEL="TEXT",…} VALUE`.
 fn sample(line: &str) -> Option<Sample<'_>> {
     let end = line.find(['{', ' '])?;
     let (name, mut rest) = line.split_at(end);
@@ -94,7 +94,7 @@ fn sample(line: &str) -> Option<Sample<'_>> {
     Some(Sample { name, labels, value: rest.trim() })
 }
 
-/// The text before a quotation mark, without its escapes, and what is behind that.
+/// Parses an escaped text up to the closing quote. Returns it with the rest.
 fn quoted(text: &str) -> Option<(String, &str)> {
     let mut out = String::new();
     let mut characters = text.char_indices();
@@ -130,7 +130,7 @@ fn metric(family: &Family<'_>, points: &[String]) -> String {
     out
 }
 
-/// The unit (UCUM), where the name says it at its end. Then whoever appends it for Prometheus finds it there already.
+/// The unit (UCUM) that the suffix of the name denotes, so that Prometheus exporters need not append it.
 fn unit(name: &str) -> Option<&'static str> {
     let name = name.strip_suffix("_total").unwrap_or(name);
     match name {
@@ -166,12 +166,12 @@ fn data_point_start(labels: &[(&str, String)], has_start: bool, span: Collection
     out
 }
 
-/// One histogram of a family.
+/// A histogram with one set of labels.
 #[derive(Default)]
 struct Histogram<'t> {
     labels: Vec<(&'t str, String)>,
     bounds: Vec<f64>,
-    /// How many lie below each bound, and in all.
+    /// Cumulative counts of the buckets; the last one has no bound.
     below: Vec<u64>,
     sum: Option<f64>,
 }
@@ -202,11 +202,11 @@ fn histogram_points(family: &Family<'_>, span: CollectionInterval) -> Vec<String
 
 fn histogram_point(histogram: &Histogram<'_>, span: CollectionInterval) -> Option<String> {
     let Histogram { labels, bounds, below, sum } = histogram;
-    // The last bucket is that without a bound.
+    // The last bucket has no bound.
     if below.len() != bounds.len() + 1 {
         return None;
     }
-    // Those who count go on while this is read: a bucket is never less than none.
+    // The counters may change while they are read; a bucket must not become negative.
     let before = std::iter::once(&0).chain(below);
     let counts: Vec<u64> = below.iter().zip(before).map(|(below, before)| below.saturating_sub(*before)).collect();
     let mut out = data_point_start(labels, true, span);

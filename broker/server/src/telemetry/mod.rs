@@ -1,7 +1,7 @@
-//! Telemetry for a collector of OpenTelemetry: metrics, log records and traces, by OTLP over HTTP, in JSON.
+//! Export of metrics, log records and traces to an OpenTelemetry collector, by OTLP over HTTP in JSON.
 //!
-//! One thread makes and sends all of it, and there is none before somebody wants it. What others have to tell waits in bounded queues; nobody waits
-//! for the collector. Why it is so stands in decision 0031.
+//! One thread, started when first needed, encodes and sends everything. Other threads put records into bounded queues and never wait for
+//! the collector. Decision 0031 has the reasons.
 
 mod exporter;
 pub(crate) mod logs;
@@ -24,13 +24,13 @@ use exporter::Exporter;
 pub(crate) use plan::Plan;
 use traces::SpanQueue;
 
-/// How long the end of the broker waits for the collector to take the last of it.
+/// Longest wait for the last export at shutdown.
 const LAST_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// Gives the metrics in the format of Prometheus.
+/// Returns the metrics in the Prometheus text format.
 type Source = Box<dyn Fn() -> String + Send + Sync>;
 
-/// What is sent, for those who start and steer it.
+/// Control of the telemetry export.
 pub(crate) struct Telemetry {
     shared: Arc<Shared>,
     /// Whether the thread has been started.
@@ -39,16 +39,16 @@ pub(crate) struct Telemetry {
 
 struct Shared {
     state: Mutex<State>,
-    /// There is another plan, or the end.
+    /// Signaled when the plan changes or the broker stops.
     changed: Condvar,
-    /// The last has been sent.
+    /// Signaled after the last export.
     ended: Condvar,
     source: OnceLock<Source>,
     spans: Arc<SpanQueue>,
     counters: Counters,
-    /// When the process began to count, in nanoseconds since the Unix epoch.
+    /// When the counters started, in nanoseconds since the Unix epoch.
     start_ns: u64,
-    /// Tells this run of the broker from all others.
+    /// Distinguishes this run of the broker from all others.
     instance: String,
 }
 
@@ -56,7 +56,7 @@ struct Shared {
 struct State {
     plan: Option<Arc<Plan>>,
     tracer: Option<Arc<Tracer>>,
-    /// When all must have been sent, once the broker ends.
+    /// The deadline of the last export, once the broker stops.
     end: Option<Instant>,
     has_ended: bool,
 }
@@ -70,7 +70,7 @@ struct Counters {
 }
 
 impl Telemetry {
-    /// One that sends nothing yet.
+    /// Creates an instance that exports nothing yet.
     pub(crate) fn new() -> Telemetry {
         Telemetry {
             shared: Arc::new(Shared {
@@ -87,46 +87,46 @@ impl Telemetry {
         }
     }
 
-    /// Metrics come from here.
-    pub(crate) fn measure(&self, source: impl Fn() -> String + Send + Sync + 'static) {
+    /// Sets the source of metrics.
+    pub(crate) fn set_metrics_source(&self, source: impl Fn() -> String + Send + Sync + 'static) {
         let _ = self.shared.source.set(Box::new(source));
     }
 
-    /// From now on this is sent, or nothing. Takes no time.
-    pub(crate) fn adopt(&self, plan: Option<Plan>) {
-        let wants_logs = plan.as_ref().is_some_and(|plan| plan.config.logs);
+    /// Applies a plan, or turns the export off. Does not block.
+    pub(crate) fn apply(&self, plan: Option<Plan>) {
+        let exports_logs = plan.as_ref().is_some_and(|plan| plan.config.logs);
         if plan.is_some() && !self.start() {
             return;
         }
-        logs::QUEUE.enable(wants_logs);
+        logs::QUEUE.enable(exports_logs);
         let mut state = self.shared.state();
         state.tracer = self.shared.spans.tracer(plan.as_ref());
-        // With the same plan, connections stay.
+        // With an unchanged plan, connections are kept.
         if state.plan.as_deref() != plan.as_ref() {
             state.plan = plan.map(Arc::new);
             self.shared.changed.notify_all();
         }
     }
 
-    /// What the engine is to follow.
+    /// The tracer for the engine, if traces are exported.
     pub(crate) fn tracer(&self) -> Option<Arc<Tracer>> {
         self.shared.state().tracer.clone()
     }
 
-    /// Starts the thread, if there is none; says whether there is one.
+    /// Starts the thread if necessary. Returns whether it runs.
     fn start(&self) -> bool {
         let mut is_started = self.is_started.lock().unwrap_or_else(PoisonError::into_inner);
         if !*is_started {
             let exporter = Exporter::new(self.shared.clone());
             match thread::Builder::new().name("telemetry".to_owned()).spawn(move || exporter.run()) {
                 Ok(_) => *is_started = true,
-                Err(error) => log::error!("no telemetry is sent: its thread cannot be started: {error}"),
+                Err(error) => log::error!("telemetry is disabled: cannot start its thread: {error}"),
             }
         }
         *is_started
     }
 
-    /// The broker has ended: sends what there is, and waits for that at most [`LAST_TIMEOUT`].
+    /// Exports the remaining records at shutdown, waiting at most [`LAST_TIMEOUT`].
     pub(crate) fn stop(&self) {
         let is_started = *self.is_started.lock().unwrap_or_else(PoisonError::into_inner);
         let mut state = self.shared.state();
@@ -139,31 +139,31 @@ impl Telemetry {
         drop(self.shared.ended.wait_timeout_while(state, LAST_TIMEOUT, is_waiting));
     }
 
-    /// What has been counted, by name and meaning.
+    /// The counters with name and help text.
     pub(crate) fn counters(&self) -> [(&'static str, &'static str, u64); 6] {
         let Counters { requests, requests_failed, items_sent, items_refused } = &self.shared.counters;
         let count = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         [
-            ("telemetry_requests", "Requests to the collector of telemetry.", count(requests)),
+            ("telemetry_requests", "Requests to the telemetry collector.", count(requests)),
+            ("telemetry_requests_failed", "Failed requests to the telemetry collector.", count(requests_failed)),
             (
-                "telemetry_requests_failed",
-                "Requests to the collector of telemetry that failed.",
-                count(requests_failed),
+                "telemetry_items_sent",
+                "Data points, log records and spans accepted by the collector.",
+                count(items_sent),
             ),
-            ("telemetry_items_sent", "Data points, log records and spans that the collector took.", count(items_sent)),
             (
                 "telemetry_items_refused",
-                "Data points, log records and spans that the collector refused for good.",
+                "Data points, log records and spans rejected by the collector.",
                 count(items_refused),
             ),
             (
                 "telemetry_log_records_dropped",
-                "Log records for which there was no room, or that the collector did not take in time.",
+                "Log records dropped because the queue was full or the collector did not accept them in time.",
                 logs::QUEUE.dropped(),
             ),
             (
                 "telemetry_spans_dropped",
-                "Spans for which there was no room, that the collector did not take in time, or of which a message had too many.",
+                "Spans dropped because the queue was full, the collector did not accept them in time, or a message had too many.",
                 self.shared.spans.queue.dropped(),
             ),
         ]
@@ -176,11 +176,11 @@ impl Shared {
     }
 }
 
-/// A UUID of random bits (RFC 9562, version 4).
+/// A random UUID (RFC 9562, version 4).
 fn instance() -> String {
     let mut bytes = [0; 16];
     if crate::identity::random(&mut bytes).is_err() {
-        // It has to be told from others, and nothing else.
+        // Uniqueness is enough; nothing depends on secrecy.
         bytes = since_epoch().as_nanos().to_be_bytes();
     }
     bytes[6] = bytes[6] & 0x0f | 0x40;

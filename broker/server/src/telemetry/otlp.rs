@@ -1,13 +1,13 @@
-//! What all messages of OTLP have in common, in its JSON encoding: names in lowerCamelCase, numbers of 64 bits as strings.
+//! The common parts of OTLP messages in JSON: lowerCamelCase names, 64-bit numbers as strings.
 
 use std::fmt::Write as _;
 
 use crate::json::push_string;
 
-/// Who measures: the scope of all that is sent.
+/// The name of the instrumentation scope.
 const SCOPE: &str = "tautwire";
 
-/// Which kind of telemetry a message has.
+/// The kind of telemetry in a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Signal {
     Metrics,
@@ -16,7 +16,7 @@ pub(super) enum Signal {
 }
 
 impl Signal {
-    /// What is appended to the URL of the collector.
+    /// The path appended to the collector's URL.
     pub(super) fn path(self) -> &'static str {
         match self {
             Signal::Metrics => "/v1/metrics",
@@ -25,7 +25,7 @@ impl Signal {
         }
     }
 
-    /// Names of the fields around the items: of the resource, of the scope, of the items.
+    /// The names of the nested fields: resource, scope, items.
     fn fields(self) -> [&'static str; 3] {
         match self {
             Signal::Metrics => ["resourceMetrics", "scopeMetrics", "metrics"],
@@ -35,7 +35,7 @@ impl Signal {
     }
 }
 
-/// A message with these items, each an object of JSON. `resource` is a list of attributes as [`push_attributes`] writes it.
+/// Builds a message from items, each a JSON object. `resource` is a list of attributes as written by [`push_attributes`].
 pub(super) fn message(signal: Signal, resource: &str, items: &[String]) -> String {
     let [resources, scopes, name] = signal.fields();
     let bytes = items.iter().map(|item| item.len() + 1).sum::<usize>() + resource.len() + 256;
@@ -48,7 +48,7 @@ pub(super) fn message(signal: Signal, resource: &str, items: &[String]) -> Strin
     out
 }
 
-/// Attributes whose values are texts, as a list of JSON.
+/// Appends a JSON list of string attributes.
 pub(super) fn push_attributes<'a>(out: &mut String, attributes: impl IntoIterator<Item = (&'a str, &'a str)>) {
     out.push('[');
     for (name, value) in attributes {
@@ -57,8 +57,8 @@ pub(super) fn push_attributes<'a>(out: &mut String, attributes: impl IntoIterato
     out.push(']');
 }
 
-/// An attribute, with a comma in front where it is not the first of its list. `kind` is `stringValue`, or `intValue`: whole numbers are strings as
-/// well.
+/// Appends an attribute, with a comma unless it is the first of its list. `kind` is `stringValue` or `intValue`, whose values are strings
+/// as well.
 pub(super) fn push_attribute(out: &mut String, name: &str, kind: &str, value: &str) {
     out.push_str(if out.ends_with('[') { "{\"key\":" } else { ",{\"key\":" });
     push_string(out, name);
@@ -67,7 +67,7 @@ pub(super) fn push_attribute(out: &mut String, name: &str, kind: &str, value: &s
     out.push_str("}}");
 }
 
-/// With a comma between any two.
+/// Appends the items with commas in between.
 pub(super) fn push_separated(out: &mut String, items: &[String]) {
     for (at, item) in items.iter().enumerate() {
         if at > 0 {

@@ -1,4 +1,4 @@
-//! What the configuration says of telemetry, with the files that it names.
+//! The telemetry settings with the content of their files.
 
 use std::fmt;
 use std::path::Path;
@@ -10,12 +10,12 @@ use crate::config::settings::{Config, TelemetryConfig};
 use crate::files;
 use crate::identity::{UreqClient, read_authorities};
 
-/// Longest file with fields of requests.
+/// Largest accepted file with header fields.
 const HEADERS_FILE_MAX_BYTES: usize = 16 << 10;
-/// Fields that it may have.
+/// Largest number of header fields.
 const HEADERS_MAX: usize = 32;
 
-/// What is sent, and where.
+/// What to export, and where to.
 #[derive(PartialEq, Eq)]
 pub(crate) struct Plan {
     pub(super) url: String,
@@ -25,10 +25,10 @@ pub(crate) struct Plan {
 }
 
 impl Plan {
-    /// Reads what a configuration names; `None` where nothing is to be sent.
+    /// Reads the settings of a configuration; `None` if nothing is exported.
     ///
     /// # Errors
-    /// Everything that is wrong with the files, a line each. Never says what is secret.
+    /// All errors in the files, one per line. Never contains secrets.
     pub(crate) fn read(config: &Config) -> Result<Option<Plan>, Vec<String>> {
         let config = &config.telemetry;
         let Some(url) = config.endpoint.get() else { return Ok(None) };
@@ -36,7 +36,7 @@ impl Plan {
         let headers = headers.and_then(|headers| {
             if !headers.is_empty() && !config.endpoint.is_safe() {
                 return Err(
-                    "telemetry.headers_file: what is in it is sent by https://, or by http:// on this machine; change \
+                    "telemetry.headers_file: header fields may be secret and need https://, or http:// to this machine; change \
                             telemetry.endpoint"
                         .to_owned(),
                 );
@@ -51,16 +51,16 @@ impl Plan {
         }
     }
 
-    /// Who is asked. Reads the certificates of the system where they are needed.
+    /// The HTTP client for the collector. Reads the system's certificates if needed.
     pub(super) fn http(&self) -> UreqClient {
         if self.url.starts_with("http://") { UreqClient::without_tls() } else { UreqClient::new(&self.authorities) }
     }
 
-    /// The attributes of the broker, as a list of JSON.
+    /// The resource attributes of the broker, as a JSON list.
     pub(super) fn resource(&self, instance: &str) -> String {
         let host = rustix::system::uname();
         let process = std::process::id().to_string();
-        let own = [
+        let defaults = [
             ("service.name", self.config.service_name.0.as_str()),
             ("service.version", env!("CARGO_PKG_VERSION")),
             ("service.instance.id", instance),
@@ -71,51 +71,51 @@ impl Plan {
             ("telemetry.sdk.version", env!("CARGO_PKG_VERSION")),
         ];
         let added = &self.config.attributes.0;
-        let is_own = |name: &str| added.iter().all(|(known, _)| known != name);
-        let own = own.into_iter().filter(|(name, text)| is_own(name) && !text.is_empty());
+        let is_default = |name: &str| added.iter().all(|(known, _)| known != name);
+        let defaults = defaults.into_iter().filter(|(name, text)| is_default(name) && !text.is_empty());
         let mut out = String::new();
-        push_attributes(&mut out, own.chain(added.iter().map(|(name, text)| (name.as_str(), text.as_str()))));
+        push_attributes(&mut out, defaults.chain(added.iter().map(|(name, text)| (name.as_str(), text.as_str()))));
         out
     }
 }
 
-/// Fields of requests are secrets.
+/// Omits the header fields, which may be secret.
 impl fmt::Debug for Plan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Plan").field("url", &self.url).finish_non_exhaustive()
     }
 }
 
-/// Fields of requests, by name and value.
+/// Header fields by name and value.
 type Headers = Vec<(Box<str>, Secret)>;
 
 fn read_headers(path: &Path) -> Result<Headers, String> {
-    let place = || format!("telemetry.headers_file: {}", path.display());
-    let text = files::text(path, HEADERS_FILE_MAX_BYTES).map_err(|why| format!("{} {why}", place()))?;
-    headers(&text).map_err(|(line, why)| format!("{}:{line}: {why}", place()))
+    let label = || format!("telemetry.headers_file: {}", path.display());
+    let text = files::text(path, HEADERS_FILE_MAX_BYTES).map_err(|why| format!("{} {why}", label()))?;
+    headers(&text).map_err(|(line, why)| format!("{}:{line}: {why}", label()))
 }
 
-/// The fields in a text, or the number of the line that is wrong, and why.
+/// Parses header fields. An error has the line number and the reason.
 fn headers(text: &str) -> Result<Headers, (usize, &'static str)> {
     let mut headers = Vec::new();
     for (at, line) in text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty() && !line.starts_with('#')) {
         let wrong = |why| (at + 1, why);
-        let (name, value) = line.split_once(':').ok_or(wrong("is no field; write NAME: VALUE"))?;
+        let (name, value) = line.split_once(':').ok_or(wrong("not a header field; write NAME: VALUE"))?;
         let (name, value) = (name.trim(), value.trim());
         let is_token = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
         if name.is_empty() || !name.bytes().all(is_token) {
-            return Err(wrong("the name of the field has characters that it may not have"));
+            return Err(wrong("invalid character in the field name"));
         }
         if ["host", "content-length", "content-type", "transfer-encoding", "connection"]
             .contains(&&*name.to_ascii_lowercase())
         {
-            return Err(wrong("this field is the broker's own"));
+            return Err(wrong("this field is set by the broker"));
         }
         if !value.bytes().all(|byte| byte == b'\t' || (b' '..=b'~').contains(&byte)) {
-            return Err(wrong("the value of the field has characters that it may not have"));
+            return Err(wrong("invalid character in the field value"));
         }
         if headers.len() == HEADERS_MAX {
-            return Err(wrong("there are more fields than may be"));
+            return Err(wrong("too many fields"));
         }
         headers.push((name.into(), Secret::new(value)));
     }
@@ -128,7 +128,7 @@ mod tests {
 
     #[test]
     fn fields_stand_a_line_each() {
-        let read = headers("# of the collector\nAuthorization: Bearer a:b\n\n x-org : 7\n").expect("they are right");
+        let read = headers("# of the collector\nAuthorization: Bearer a:b\n\n x-org : 7\n").expect("valid fields");
         let expected = [("Authorization", "Bearer a:b"), ("x-org", "7")];
         assert_eq!(read, expected.map(|(name, value)| (Box::from(name), Secret::new(value))));
     }

@@ -1,23 +1,23 @@
-//! What waits to be sent. Whoever puts something in never waits; what finds no room is dropped and counted.
+//! Bounded queues of records to export. Queuing never blocks; records that do not fit are dropped and counted.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Mutex, OnceLock, PoisonError};
 
-/// Records that wait.
+/// Limit for queued records.
 pub(super) const RECORDS_MAX: usize = 2_048;
-/// Bytes of the texts in them.
+/// Limit for the bytes of their texts.
 pub(super) const BYTES_MAX: usize = 1 << 20;
 
-/// Something that waits.
+/// A record to export.
 pub(super) trait Record: Send {
-    /// Bytes of its texts.
+    /// The size of its texts in bytes.
     fn bytes(&self) -> usize;
 }
 
-/// Nothing is allocated before somebody wants what it is for.
+/// A queue that allocates nothing until enabled.
 pub(super) struct Queue<R> {
-    is_wanted: AtomicBool,
+    is_enabled: AtomicBool,
     ends: OnceLock<ChannelEnds<R>>,
     bytes: AtomicUsize,
     dropped: AtomicU64,
@@ -31,41 +31,41 @@ struct ChannelEnds<R> {
 impl<R: Record> Queue<R> {
     pub(super) const fn new() -> Queue<R> {
         Queue {
-            is_wanted: AtomicBool::new(false),
+            is_enabled: AtomicBool::new(false),
             ends: OnceLock::new(),
             bytes: AtomicUsize::new(0),
             dropped: AtomicU64::new(0),
         }
     }
 
-    /// From now on things are put in, or no more. What is in stays.
-    pub(super) fn enable(&self, is_wanted: bool) {
-        if is_wanted {
+    /// Enables or disables the queue. Queued records stay.
+    pub(super) fn enable(&self, is_enabled: bool) {
+        if is_enabled {
             self.ends.get_or_init(|| {
                 let (sender, receiver) = sync_channel(RECORDS_MAX);
                 ChannelEnds { sender, receiver: Mutex::new(receiver) }
             });
         }
-        self.is_wanted.store(is_wanted, Ordering::Release);
+        self.is_enabled.store(is_enabled, Ordering::Release);
     }
 
-    /// Whether things are put in.
-    pub(super) fn is_wanted(&self) -> bool {
-        self.is_wanted.load(Ordering::Acquire)
+    /// Whether the queue is enabled.
+    pub(super) fn is_enabled(&self) -> bool {
+        self.is_enabled.load(Ordering::Acquire)
     }
 
-    /// Puts something in, unless there is no room. Never waits.
+    /// Queues a record, or drops it if there is no room. Never blocks.
     pub(super) fn offer(&self, record: R) {
         let Some(ends) = self.ends.get() else { return };
         let bytes = record.bytes();
-        let held = self.bytes.fetch_add(bytes, Ordering::Relaxed);
-        if held.saturating_add(bytes) > BYTES_MAX || ends.sender.try_send(record).is_err() {
+        let queued = self.bytes.fetch_add(bytes, Ordering::Relaxed);
+        if queued.saturating_add(bytes) > BYTES_MAX || ends.sender.try_send(record).is_err() {
             self.bytes.fetch_sub(bytes, Ordering::Relaxed);
             self.count_dropped(1);
         }
     }
 
-    /// Takes out as many as there are, at most `max`.
+    /// Removes up to `max` records.
     pub(super) fn take(&self, max: usize) -> Vec<R> {
         let Some(ends) = self.ends.get() else { return Vec::new() };
         let receiver = ends.receiver.lock().unwrap_or_else(PoisonError::into_inner);
@@ -74,7 +74,7 @@ impl<R: Record> Queue<R> {
         taken
     }
 
-    /// Counts what is not sent after all.
+    /// Counts records that were dropped later.
     pub(super) fn count_dropped(&self, count: u64) {
         self.dropped.fetch_add(count, Ordering::Relaxed);
     }
@@ -97,7 +97,7 @@ mod tests {
     #[test]
     fn what_finds_no_room_is_counted_and_the_rest_comes_out_in_order() {
         let queue = Queue::new();
-        queue.offer("nobody wants it".to_owned());
+        queue.offer("not enabled".to_owned());
         assert_eq!((queue.take(10), queue.dropped()), (vec![], 0));
         queue.enable(true);
         (0..RECORDS_MAX + 3).for_each(|number| queue.offer(number.to_string()));

@@ -1,4 +1,4 @@
-//! Spans of the engine as spans of OTLP, with the attributes that the semantic conventions for messaging name.
+//! Engine spans as OTLP spans, with attributes of the OpenTelemetry semantic conventions for messaging.
 
 use std::fmt::Write as _;
 use std::sync::Arc;
@@ -12,26 +12,26 @@ use super::queue::{Queue, Record};
 use crate::json::push_string;
 use crate::time::since_epoch;
 
-/// `SPAN_KIND_SERVER`: what a publisher has asked for.
+/// `SPAN_KIND_SERVER`: processing of a PUBLISH.
 const SERVER: u8 = 2;
-/// `SPAN_KIND_PRODUCER`: what the broker sends.
+/// `SPAN_KIND_PRODUCER`: a delivery by the broker.
 const PRODUCER: u8 = 4;
 /// `STATUS_CODE_ERROR`
 const ERROR: u8 = 2;
-/// The flag of W3C Trace Context: somebody follows the trace.
+/// The sampled flag of W3C Trace Context.
 const SAMPLED: u32 = 0x01;
-/// It is known whether the parent is from elsewhere.
+/// Whether `IS_REMOTE` is meaningful.
 const HAS_IS_REMOTE: u32 = 0x100;
 const IS_REMOTE: u32 = 0x200;
 
-/// Spans that wait to be sent.
+/// Spans waiting to be exported.
 pub(super) struct SpanQueue {
     pub(super) queue: Queue<EndedSpan>,
-    /// Whether topics are told.
+    /// Whether spans include topics.
     includes_topics: AtomicBool,
 }
 
-/// A span, and when it ended.
+/// A completed span with its end time.
 #[derive(Debug)]
 pub(super) struct EndedSpan {
     span: Span,
@@ -64,7 +64,7 @@ impl SpanQueue {
         SpanQueue { queue: Queue::new(), includes_topics: AtomicBool::new(false) }
     }
 
-    /// What the engine is to follow by a plan; `None` for nothing.
+    /// Enables the queue for a plan and returns the tracer for the engine; `None` if traces are off.
     pub(super) fn tracer(self: &Arc<SpanQueue>, plan: Option<&Plan>) -> Option<Arc<Tracer>> {
         let config = plan.map(|plan| &plan.config).filter(|config| config.traces);
         self.queue.enable(config.is_some());
@@ -75,7 +75,7 @@ impl SpanQueue {
 }
 
 impl EndedSpan {
-    /// As an object of JSON.
+    /// Encodes the span as a JSON object.
     pub(super) fn to_json(&self) -> String {
         let EndedSpan { span, end_ns } = self;
         let (name, kind) = match span.step {
@@ -93,7 +93,7 @@ impl EndedSpan {
             out.push_str(",\"traceState\":");
             push_string(&mut out, state);
         }
-        // The turn begins in the millisecond before.
+        // The start time has millisecond precision, so clamp it to the end.
         let start_ns = span.began_at_ms.saturating_mul(1_000_000).min(*end_ns);
         let _ = write!(out, ",\"flags\":{flags},\"name\":\"{name}\",\"kind\":{kind},");
         let _ = write!(out, "\"startTimeUnixNano\":\"{start_ns}\",\"endTimeUnixNano\":\"{end_ns}\",\"attributes\":[");
@@ -202,8 +202,8 @@ mod tests {
         spans.take(span(Step::Queue).span);
         spans.includes_topics.store(true, Ordering::Relaxed);
         spans.take(span(Step::Queue).span);
-        let told: Vec<bool> =
+        let includes_topics: Vec<bool> =
             spans.queue.take(2).iter().map(|span| span.to_json().contains("messaging.destination.name")).collect();
-        assert_eq!(told, [false, true]);
+        assert_eq!(includes_topics, [false, true]);
     }
 }

@@ -1,4 +1,4 @@
-//! `tautwire cert`: what it makes can be used, and what is there stays.
+//! `tautwire cert`: created files work, and existing files are kept.
 
 use std::fs;
 
@@ -89,7 +89,7 @@ fn the_key_of_the_authority_is_enough_to_go_on_with() {
     fs::remove_file(folder.path("ca.pem")).expect("is removed");
     let made_again = folder.cert(&["--client", "a"]).expect(0).text();
     assert!(made_again.contains("ca.pem") && !made_again.contains("ca.key"), "{made_again}");
-    // Whoever trusts the new certificate trusts what was issued before.
+    // Clients that trust the new certificate also trust certificates issued before.
     assert_eq!(first.connect(&folder, "localhost", None).expect("connects"), ACCEPTED);
 }
 
@@ -98,20 +98,20 @@ fn files_that_do_not_fit_are_refused_with_what_to_do() {
     let (folder, other) = (Folder::new(), Folder::new());
     folder.cert(&["--days", "-1"]).expect(0);
     other.cert(&[]).expect(0);
-    let told = |arguments: &[&str]| folder.cert(arguments).expect(1).stderr;
-    let expired = told(&[]);
+    let stderr_text = |arguments: &[&str]| folder.cert(arguments).expect(1).stderr;
+    let expired = stderr_text(&[]);
     assert!(expired.contains("has expired (20") && expired.contains("[cert_expired]"), "{expired}");
-    let stranger = told(&["--revoke", &other.path("server.pem")]);
+    let stranger = stderr_text(&["--revoke", &other.path("server.pem")]);
     assert!(stranger.contains("was not issued by") && stranger.contains("[cert_other_authority]"), "{stranger}");
-    let nothing = told(&["--revoke", &folder.path("ca.key")]);
+    let nothing = stderr_text(&["--revoke", &folder.path("ca.key")]);
     assert!(nothing.contains("holds no certificate"), "{nothing}");
 
     fs::copy(other.path("ca.pem"), folder.path("ca.pem")).expect("copies");
-    assert!(told(&["--force"]).contains("[cert_authority]"));
+    assert!(stderr_text(&["--force"]).contains("[cert_authority]"));
     fs::remove_file(folder.path("ca.key")).expect("is removed");
-    assert!(told(&["--force"]).contains("the key of the authority is missing"));
+    assert!(stderr_text(&["--force"]).contains("the key of the authority is missing"));
     fs::write(folder.path("ca.key"), "no key").expect("writes");
-    assert!(told(&["--force"]).contains("is not a private key"));
+    assert!(stderr_text(&["--force"]).contains("is not a private key"));
     let empty = Folder::new();
     assert!(empty.cert(&["--revoke", &other.path("server.pem")]).expect(1).stderr.contains("[cert_no_authority]"));
     assert!(!empty.has("ca.pem"));

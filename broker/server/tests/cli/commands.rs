@@ -1,4 +1,4 @@
-//! Help, version, configuration and wrong arguments: what needs no broker.
+//! Help, version, configuration and invalid arguments, without a broker.
 
 use crate::process::run;
 
@@ -17,7 +17,7 @@ fn help_and_version_go_to_standard_output_and_succeed() {
         (&["contract", "--help"], "Usage: tautwire contract add"),
         (&["help", "contract"], "Usage: tautwire contract check"),
         (&["contract", "diff", "--help"], "Exit codes: 0 compatible"),
-        (&["help"], "  data backup     copy a data directory"),
+        (&["help"], "  data backup     back up a data directory"),
         (&["data", "--help"], "Usage: tautwire data restore"),
         (&["help", "data"], "Usage: tautwire data dump"),
         (&["data", "check", "--help"], "Exit codes: 0 done, and nothing is lost"),
@@ -48,19 +48,19 @@ fn wrong_arguments_go_to_standard_error_and_fail_with_1() {
         (&["contract", "list", "extra"], "unexpected argument \"extra\""),
         (&["contract", "show"], "the name of one contract"),
         (&["contract", "list", "--admin", "http://127.0.0.1:1"], "--admin needs --token-file"),
-        (&["contract", "list", "--path", "a", "--admin", "http://127.0.0.1:1"], "keep one"),
+        (&["contract", "list", "--path", "a", "--admin", "http://127.0.0.1:1"], "use one of them"),
         (&["contract", "diff", "one"], "write two folders"),
         (&["contract", "test", "name"], "a file with a payload is missing"),
         (&["contract", "add", "name"], "--schema is missing"),
         (&["discover", "a", "b"], "only one contract"),
         (&["data"], "data check"),
         (&["data", "chekc"], "did you mean data check?"),
-        (&["data", "check", "--set", "data.path="], "say with --data DIR which directory"),
-        (&["data", "check", "--data", "a", "--set", "data.path=b"], "keep one"),
-        (&["data", "check", "--data", "no-such-directory"], "no-such-directory: there is no such directory"),
+        (&["data", "check", "--set", "data.path="], "use --data DIR"),
+        (&["data", "check", "--data", "a", "--set", "data.path=b"], "use one of them"),
+        (&["data", "check", "--data", "no-such-directory"], "no-such-directory: directory not found"),
         (&["data", "dump", "--data", "a", "--topic", "a/#/b"], "--topic"),
         (&["data", "backup", "--data", "a"], "write the directory for the backup"),
-        (&["data", "restore", "--data", "a", "b", "c"], "write one directory of a backup"),
+        (&["data", "restore", "--data", "a", "b", "c"], "write one backup directory"),
         (&["serve", "--memory", "--recover"], "--recover needs data.path"),
     ] {
         let ended = run(arguments).expect(1);
@@ -85,7 +85,7 @@ fn config_check_reports_all_errors_with_file_and_line() {
 
     std::fs::write(&path, "listen = \"0.0.0.0:1883\"\nauth.anonymous = true\n").expect("writes");
     let right = run(&["config", "check", "--config", &name]).expect(0);
-    assert_eq!(right.text(), "the configuration is right\n");
+    assert_eq!(right.text(), "the configuration is valid\n");
     assert!(right.stderr.contains("is open to the network"), "{}", right.stderr);
     std::fs::remove_file(&path).expect("removes");
 }
@@ -112,13 +112,13 @@ fn rules_that_never_apply_are_warnings_that_name_both_lines() {
     ]);
     let file = folder.path("access.toml");
     let checked = run(&["acl", "check", "--file", &file]).expect(0);
-    assert_eq!(checked.text(), "the rules are right: 2 rules in 1 role, 0 users, 1 warning\n");
-    let of_configuration = run(&["config", "check", "--config", &folder.path("broker.toml")]).expect(0);
-    for told in [checked.stderr, of_configuration.stderr] {
+    assert_eq!(checked.text(), "the rules are valid: 2 rules in 1 role, 0 users, 1 warning\n");
+    let by_configuration = run(&["config", "check", "--config", &folder.path("broker.toml")]).expect(0);
+    for stderr_text in [checked.stderr, by_configuration.stderr] {
         let expected = format!(
             "tautwire: warning: {file}:5: role all: the rule {{ deny = \"subscribe\", topics = \"secret/#\" }} never applies: \
              {{ allow = \"subscribe\", topics = \"#\" }} at {file}:4 comes first"
         );
-        assert!(told.contains(&expected), "{told}");
+        assert!(stderr_text.contains(&expected), "{stderr_text}");
     }
 }

@@ -28,7 +28,7 @@ const STATE: &str =
     "{\"type\": \"object\", \"properties\": {\"on\": {\"type\": \"boolean\"}}, \"required\": [\"on\"]}\n";
 const TOKEN: &str = "a-token-for-tests-0123456789";
 
-/// A folder of one's own, removed when this is dropped.
+/// A temporary folder, removed when this is dropped.
 pub(crate) struct Folder(PathBuf);
 
 impl Folder {
@@ -63,7 +63,7 @@ impl Drop for Folder {
     }
 }
 
-/// A broker with these contracts and the admin API; and the folder of its token.
+/// A broker with these contracts and the admin API, and the folder with its token.
 fn broker(contracts: &Folder) -> (Broker, Folder) {
     let secrets = Folder::new(&[("token", TOKEN)]);
     let path = format!("contracts.path={}", contracts.path(""));
@@ -78,14 +78,14 @@ fn contract(arguments: &[&str]) -> Ended {
 #[test]
 fn contract_check_reports_all_errors_with_file_line_and_column() {
     let folder = Folder::contracts();
-    assert_eq!(contract(&["check", "--path", &folder.path("")]).expect(0).text(), "2 contracts are right\n");
+    assert_eq!(contract(&["check", "--path", &folder.path("")]).expect(0).text(), "2 contracts are valid\n");
     folder.write("reading.proto", READING.replace("double", "doubel").as_bytes());
     folder.write("contracts.toml", MANIFEST.replace("state.json", "gone.json").as_bytes());
     let wrong = contract(&["check", "--path", &folder.path("")]).expect(1);
     for expected in ["reading.proto:5:3: ", "contracts.toml:14:10: there is no file gone.json"] {
         assert!(wrong.stderr.contains(expected), "{}", wrong.stderr);
     }
-    // The configuration is not right either, then.
+    // Then the configuration is invalid, too.
     let set = format!("contracts.path={}", folder.path(""));
     let wrong = run(&["config", "check", "--set", &set]).expect(1);
     assert!(wrong.stderr.contains("reading.proto:5:3: "), "{}", wrong.stderr);
@@ -151,13 +151,13 @@ fn payloads_are_tried_without_a_broker_or_by_what_it_has() {
     for source in [&["--path", &path][..], &["--admin", broker.admin(), "--token-file", &token]] {
         let test = |arguments: &[&str]| contract(&[&["test"], source, arguments].concat());
         let topic = ["--topic", "sensors/7/reading", "reading"];
-        let said = test(&[&topic[..], &[&good, &json]].concat()).expect(0).text();
-        assert_eq!(said, format!("{good}: ok (protobuf)\n{json}: ok (json)\n"));
-        let said = test(&[&topic[..], &[&good, &bad]].concat()).expect(3).text();
-        assert!(said.contains(&format!("{bad}: celsius: expected ")), "{said}");
-        let said = test(&[&["--format", "json"], &topic[..], &[&good]].concat()).expect(3).text();
-        assert!(said.contains("[malformed]"), "{said}");
-        assert!(test(&["reading", &good]).expect(1).stderr.contains("say with --topic"));
+        let stdout_text = test(&[&topic[..], &[&good, &json]].concat()).expect(0).text();
+        assert_eq!(stdout_text, format!("{good}: ok (protobuf)\n{json}: ok (json)\n"));
+        let stdout_text = test(&[&topic[..], &[&good, &bad]].concat()).expect(3).text();
+        assert!(stdout_text.contains(&format!("{bad}: celsius: expected ")), "{stdout_text}");
+        let stdout_text = test(&[&["--format", "json"], &topic[..], &[&good]].concat()).expect(3).text();
+        assert!(stdout_text.contains("[malformed]"), "{stdout_text}");
+        assert!(test(&["reading", &good]).expect(1).stderr.contains("use --topic"));
         let other = test(&["--topic", "elsewhere", "reading", &good]).expect(1);
         assert!(other.stderr.contains("the contract is for sensors/{device_id}/reading"), "{}", other.stderr);
     }
@@ -182,8 +182,8 @@ fn a_change_is_judged_field_by_field_and_by_exit_code() {
         (changed(MANIFEST, READING, &stricter), 5, "forward\n"),
         (changed(MANIFEST, &number, STATE), 6, "breaking\n"),
     ] {
-        let said = contract(&["diff", &old.path(""), &new.path("")]).expect(code).text();
-        assert!(said.ends_with(expected), "{said}");
+        let stdout_text = contract(&["diff", &old.path(""), &new.path("")]).expect(code).text();
+        assert!(stdout_text.ends_with(expected), "{stdout_text}");
         let json = contract(&["diff", "--json", &old.path(""), &new.path("")]).expect(code).text();
         let verdict = expected.trim_end().rsplit('\n').next().unwrap_or_default();
         assert!(json.starts_with(&format!("{{\"verdict\":\"{verdict}\",\"differences\":[")), "{json}");
@@ -231,9 +231,9 @@ fn contracts_are_added_to_a_folder_from_nothing() {
     assert!(add("third", "second/a").expect(1).stderr.contains("[contract_overlap]"));
     assert!(add("third", "a/#/b").expect(1).stderr.contains("contracts.toml:18:10: topics: "));
     work.write("state.json", b"{}");
-    assert!(add("third", "third").expect(1).stderr.contains("is there already, with another content"));
+    assert!(add("third", "third").expect(1).stderr.contains("already exists with different content"));
     assert_eq!(fs::read_to_string(work.0.join("contracts/contracts.toml")).expect("reads"), before);
-    assert_eq!(contract(&["check", "--path", &path]).expect(0).text(), "2 contracts are right\n");
+    assert_eq!(contract(&["check", "--path", &path]).expect(0).text(), "2 contracts are valid\n");
 }
 
 #[test]
@@ -246,8 +246,8 @@ fn contracts_are_added_to_a_running_broker() {
     let admin = ["--admin", broker.admin(), "--token-file", &token];
     let options = ["--topics", "new/{ok}", "--format", "protobuf", "--schema", &schema, "--tie", "ok=ok", "new"];
     let add = || contract(&[&["add"], &admin[..], &options].concat());
-    assert_eq!(add().expect(0).text(), "the contract new is added\n");
-    assert_eq!(add().expect(0).text(), "the contract new is replaced\n");
+    assert_eq!(add().expect(0).text(), "contract new added\n");
+    assert_eq!(add().expect(0).text(), "contract new replaced\n");
     fs::write(&schema, "syntax = \"proto3\";\nmessage New {\n  boole ok = 1;\n}\n").expect("writes");
     assert!(add().expect(3).stderr.starts_with("tautwire: new.proto:3:3: "));
     assert!(broker.discover(&["new"]).expect(0).text().contains("bool ok = 1;"));
@@ -268,18 +268,18 @@ fn json_is_published_as_the_contract_wants_it() {
         let json = r#"{"deviceId": "7", "celsius": 21.5}"#;
         broker.publish(&["-V", version, "-q", "1", "--json", json, "sensors/7/reading"]).expect(0);
         broker.publish(&["-V", version, "--json", r#"{"on": true}"#, "state/lamp"]).expect(0);
-        let said = subscriber.end().expect(0).text();
+        let stdout_text = subscriber.end().expect(0).text();
         let of = |content_type| if version == "5" { content_type } else { "" };
         let (protobuf, messagepack) = (of("application/x-protobuf"), of("application/msgpack"));
         let expected =
             format!("sensors/7/reading 0a0137110000000000803540 {protobuf}\nstate/lamp 81a26f6ec3 {messagepack}\n");
-        assert_eq!(said, expected);
+        assert_eq!(stdout_text, expected);
     }
     let refused = |json: &str, topic: &str, code: i32, expected: &str| {
         let ended = broker.publish(&["--json", json, topic]).expect(code);
         assert!(ended.stderr.contains(expected), "{}", ended.stderr);
     };
-    refused(r#"{"celsius": "warm"}"#, "sensors/7/reading", 3, "breaks the contract reading: celsius: expected");
+    refused(r#"{"celsius": "warm"}"#, "sensors/7/reading", 3, "violates the contract reading: celsius: expected");
     refused(r#"{"deviceId": "8"}"#, "sensors/7/reading", 3, "[topic_tie]");
     refused(r#"{"on": 1}"#, "state/lamp", 3, "on: expected");
     refused("{", "state/lamp", 3, "[malformed]");
@@ -298,19 +298,19 @@ fn everything_is_printed_as_json_whatever_was_published() {
         broker.publish(&["-q", "1", "-m", r#"{"deviceId":"9"}"#, "sensors/9/reading"]).expect(0);
         broker.publish_with_input(&["-q", "1", "-s", "state/lamp"], b"\x81\xa2on\xc3").expect(0);
         broker.publish_with_input(&["-q", "1", "-s", "state/broken"], b"\xc1").expect(0);
-        subscriber.wait_for("\"state/broken\" breaks the contract state");
+        subscriber.wait_for("\"state/broken\" violates the contract state");
         broker.publish(&["-q", "1", "free", "[1]"]).expect(0);
         broker.publish(&["-q", "1", "free", "text"]).expect(0);
         subscriber.wait_for("\"free\" is not JSON, and no contract covers the topic");
-        // A contract that comes while it runs.
+        // A contract that is added while it runs.
         let schema = folder.path("state.json");
         let options = ["--topics", "new", "--format", "messagepack", "--schema", &schema, "new"];
         let admin = ["--admin", broker.admin(), "--token-file", &token];
         contract(&[&["add"], &admin[..], &options].concat()).expect(0);
         broker.publish(&["-q", "1", "--json", r#"{"on":true}"#, "new"]).expect(0);
-        let said = subscriber.end().expect(0).text();
+        let stdout_text = subscriber.end().expect(0).text();
         assert_eq!(
-            said,
+            stdout_text,
             "state/kept {\"on\":false}\nsensors/7/reading {\"deviceId\":\"7\"}\nsensors/9/reading {\"deviceId\":\"9\"}\n\
              state/lamp {\"on\":true}\nfree [1]\nnew {\"on\":true}\n",
             "{version}"
@@ -318,7 +318,7 @@ fn everything_is_printed_as_json_whatever_was_published() {
     }
 }
 
-/// What the page says can be pasted, and comes to what the page says.
+/// The commands of the page can be pasted and print the output on the page.
 #[test]
 fn the_first_example_of_the_documentation_runs_as_pasted() {
     let page =
@@ -337,19 +337,19 @@ fn the_first_example_of_the_documentation_runs_as_pasted() {
     let setup = block("sh", 1);
     let (setup, serve) = setup.trim_end().rsplit_once('\n').expect("several lines");
     assert_eq!(serve, "bin/tautwire serve --set contracts.path=contracts");
-    assert_eq!(shell(&setup.replace("bin/tautwire", program)), "1 contract is right\n");
+    assert_eq!(shell(&setup.replace("bin/tautwire", program)), "1 contract is valid\n");
 
     let broker = Broker::with(&[&format!("contracts.path={}", work.path("contracts"))]);
     let publishing = format!("{program} pub -h 127.0.0.1 -p {}", broker.port());
-    let said: String =
+    let stdout_text: String =
         block("sh", 2).lines().map(|line| shell(&line.replace("bin/tautwire pub", &publishing))).collect();
-    assert_eq!(said, block("text", 1));
+    assert_eq!(stdout_text, block("text", 1));
 }
 
 #[test]
 fn the_contracts_of_the_examples_hold_what_they_say() {
     let examples = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/contracts");
-    assert_eq!(contract(&["check", "--path", examples]).expect(0).text(), "3 contracts are right\n");
+    assert_eq!(contract(&["check", "--path", examples]).expect(0).text(), "3 contracts are valid\n");
     let broker = Broker::with(&[&format!("contracts.path={examples}")]);
     let subscriber = broker.subscribe(&["--decode", "-v", "-q", "1", "-C", "3", "#"]);
     let reading = r#"{"deviceId":"7","measuredAt":"2026-05-01T12:00:00Z","celsius":21.5,"batteryPercent":80}"#;

@@ -1,4 +1,4 @@
-//! Contracts that only observe are named, and what could not be converted because of them is told.
+//! Contracts that only observe are reported, and so are messages that cannot be transcoded because of them.
 
 use std::fs;
 
@@ -22,8 +22,8 @@ fn a_contract_protects_its_subscribers_unless_it_says_otherwise() {
     let folder = folder();
     let broker = Broker::with(&[&format!("contracts.path={}", folder.path(""))]);
     let subscriber = broker.subscribe(&["-v", "-q", "1", "-C", "2", "#"]);
-    let said = broker.publish(&["-q", "1", "strict/a", "{}"]).expect(3).stderr;
-    assert!(said.contains("Payload format invalid (0x99): contract strict: on: expected"), "{said}");
+    let stderr_text = broker.publish(&["-q", "1", "strict/a", "{}"]).expect(3).stderr;
+    assert!(stderr_text.contains("Payload format invalid (0x99): contract strict: on: expected"), "{stderr_text}");
     broker.publish(&["-q", "1", "lax/a", "{}"]).expect(0);
     broker.publish(&["-q", "1", "strict/b", "{\"on\":1}"]).expect(0);
     assert_eq!(subscriber.end().expect(0).text(), "lax/a {}\nstrict/b {\"on\":1}\n");
@@ -55,29 +55,29 @@ fn a_contract_that_observes_is_named_by_start_reload_list_and_doctor() {
     run(&[&["contract", "add"], &admin[..], &new].concat()).expect(0);
     let log = broker.stop();
     for expected in [
-        "the contract lax only observes: payloads that break it are counted and delivered",
-        "2 contracts only observe: payloads that break them are counted and delivered: lax, strict",
+        "the contract lax only observes: payloads that violate it are counted and delivered",
+        "2 contracts only observe: payloads that violate them are counted and delivered: lax, strict",
         "the contract new only observes",
     ] {
         assert!(log.contains(expected), "{log}");
     }
 }
 
-/// MQTT 5.0 has a way to say why; a client of 3.1.1 gets nothing, as docs/concepts/contracts.md says.
+/// MQTT 5.0 clients get the reason; a 3.1.1 client gets nothing, see docs/concepts/contracts.md.
 #[test]
 fn a_message_that_cannot_be_transcoded_is_reported_with_the_reason() {
     let folder = folder();
     let broker = Broker::with(&[&format!("contracts.path={}", folder.path(""))]);
     let filter = "$as/json/lax/#";
     let mut plain = broker.subscribe(&["-v", "-C", "1", filter]);
-    let of_old = broker.subscribe(&["-V", "3.1.1", "-v", "-C", "1", filter]);
+    let old_version = broker.subscribe(&["-V", "3.1.1", "-v", "-C", "1", filter]);
     let json = broker.subscribe(&["--json", "-C", "2", filter]);
     let nested = broker.subscribe(&["-F", "%J", "-C", "1", filter]);
     broker.publish(&["-q", "1", "lax/a", "{}"]).expect(0);
-    plain.wait_for("the broker could not convert a message on \"lax/a\": on: expected");
+    plain.wait_for("the broker could not transcode a message on \"lax/a\": on: expected");
     broker.publish(&["-q", "1", "lax/b", "{\"on\":1}"]).expect(0);
     assert_eq!(plain.end().expect(0).text(), "lax/b {\"on\":1}\n");
-    let old = of_old.end().expect(0);
+    let old = old_version.end().expect(0);
     assert_eq!(old.text(), "lax/b {\"on\":1}\n");
     assert!(!old.stderr.contains("lax/a"), "{}", old.stderr);
     let lines = json.end().expect(0).text();

@@ -1,4 +1,4 @@
-//! Commands that the access rules deny say so, at once, with what has to be allowed.
+//! Commands that the access rules deny report it at once, with what must be allowed.
 
 use crate::contracts::Folder;
 use crate::process::{Broker, Ended};
@@ -6,7 +6,7 @@ use crate::process::{Broker, Ended};
 const MANIFEST: &str =
     "[[contract]]\nname = \"state\"\ntopics = \"state/#\"\nformat = \"json\"\nschema = \"state.json\"\n";
 
-/// A broker whose clients may do what `rules` say, with a contract.
+/// A broker with a contract and these access rules.
 fn broker(rules: &str) -> (Broker, Folder) {
     let rules =
         format!("[[role]]\nname = \"all\"\nrules = [{rules}]\n\n[[assign]]\neveryone = true\nroles = \"all\"\n");
@@ -15,7 +15,7 @@ fn broker(rules: &str) -> (Broker, Folder) {
     (Broker::with(&set.each_ref().map(String::as_str)), folder)
 }
 
-/// Each command that asks for contracts.
+/// Each command that fetches contracts.
 fn each(broker: &Broker, version: &str) -> [Ended; 3] {
     [
         broker.discover(&["-V", version]),
@@ -28,20 +28,27 @@ fn each(broker: &Broker, version: &str) -> [Ended; 3] {
 fn a_denied_contract_request_is_reported() {
     let (broker, _folder) = broker(r##"{ allow = ["publish", "subscribe"], topics = "#" }"##);
     for ended in each(&broker, "5") {
-        let said = ended.expect(3).stderr;
+        let stderr_text = ended.expect(3).stderr;
         let denied =
             "access to $SYS/contracts/request is denied: Not authorized (0x87): the access rules do not allow this";
-        assert!(said.contains(denied), "{said}");
+        assert!(stderr_text.contains(denied), "{stderr_text}");
         assert!(
-            said.contains("the access rules must allow this client to publish to $SYS/contracts/request"),
-            "{said}"
+            stderr_text.contains("the access rules must allow this client to publish to $SYS/contracts/request"),
+            "{stderr_text}"
         );
     }
-    // Its acknowledgement cannot say so.
+    // An acknowledgement of 3.1.1 has no reason code.
     for ended in each(&broker, "3.1.1") {
-        let said = ended.expect(2).stderr;
-        assert!(said.contains("took the request on $SYS/contracts/request and did not answer"), "{said}");
-        assert!(said.contains("the access rules deny this client to publish there") && said.contains("-V 5"), "{said}");
+        let stderr_text = ended.expect(2).stderr;
+        assert!(
+            stderr_text.contains("accepted the request on $SYS/contracts/request but did not respond"),
+            "{stderr_text}"
+        );
+        assert!(
+            stderr_text.contains("the access rules do not allow this client to publish there")
+                && stderr_text.contains("-V 5"),
+            "{stderr_text}"
+        );
     }
 }
 
@@ -49,8 +56,8 @@ fn a_denied_contract_request_is_reported() {
 fn a_broker_without_discovery_says_so() {
     let folder = Folder::new(&[("contracts.toml", MANIFEST), ("state.json", "{}")]);
     let broker = Broker::with(&[&format!("contracts.path={}", folder.path("")), "contracts.discovery=false"]);
-    let said = broker.discover(&[]).expect(3).stderr;
-    assert!(said.contains("contracts.discovery must be true"), "{said}");
+    let stderr_text = broker.discover(&[]).expect(3).stderr;
+    assert!(stderr_text.contains("contracts.discovery must be true"), "{stderr_text}");
 }
 
 #[test]
@@ -60,7 +67,7 @@ fn contracts_are_asked_for_where_the_broker_has_qos_0_alone() {
     assert!(broker.discover(&[]).expect(0).text().contains("state/#"));
 }
 
-/// Changes of contracts are then not seen; everything else works.
+/// Only changes of contracts are not seen then.
 #[test]
 fn payloads_are_decoded_for_who_may_ask_and_not_subscribe_below_sys() {
     let rules = r##"{ allow = ["publish", "subscribe"], topics = "#" }, { allow = "publish", topics = "$SYS/contracts/request" }"##;
@@ -70,18 +77,28 @@ fn payloads_are_decoded_for_who_may_ask_and_not_subscribe_below_sys() {
         broker.publish(&["-V", version, "-q", "1", "--json", "{\"on\":true}", "state/lamp"]).expect(0);
         let ended = subscriber.end().expect(0);
         assert_eq!(ended.text(), "{\"on\":true}\n");
-        assert!(ended.stderr.contains("changes of the contracts are not seen: the server refused"), "{}", ended.stderr);
+        assert!(
+            ended.stderr.contains("cannot subscribe to changes of the contracts: the server refused"),
+            "{}",
+            ended.stderr
+        );
     }
 }
 
 #[test]
 fn a_denied_topic_or_filter_is_named_with_what_must_be_allowed() {
     let (broker, _folder) = broker(r#"{ allow = ["publish", "subscribe"], topics = "state/#" }"#);
-    let said = broker.subscribe_to_end(&["secret/#"]).expect(3).stderr;
-    assert!(said.contains("secret/#: Not authorized (0x87)"), "{said}");
-    assert!(said.contains("must allow this client to subscribe to every topic that secret/# matches"), "{said}");
-    let said = broker.subscribe_to_end(&["-V", "3.1.1", "secret/#"]).expect(3).stderr;
-    assert!(said.contains("the access rules may deny secret/#") && said.contains("-V 5"), "{said}");
-    let said = broker.publish(&["-q", "1", "secret/a", "x"]).expect(3).stderr;
-    assert!(said.contains("must allow this client to publish to secret/a"), "{said}");
+    let stderr_text = broker.subscribe_to_end(&["secret/#"]).expect(3).stderr;
+    assert!(stderr_text.contains("secret/#: Not authorized (0x87)"), "{stderr_text}");
+    assert!(
+        stderr_text.contains("must allow this client to subscribe to every topic that secret/# matches"),
+        "{stderr_text}"
+    );
+    let stderr_text = broker.subscribe_to_end(&["-V", "3.1.1", "secret/#"]).expect(3).stderr;
+    assert!(
+        stderr_text.contains("the access rules may deny secret/#") && stderr_text.contains("-V 5"),
+        "{stderr_text}"
+    );
+    let stderr_text = broker.publish(&["-q", "1", "secret/a", "x"]).expect(3).stderr;
+    assert!(stderr_text.contains("must allow this client to publish to secret/a"), "{stderr_text}");
 }

@@ -1,4 +1,4 @@
-//! What `tautwire doctor` finds.
+//! Tests of `tautwire doctor`.
 
 use crate::contracts::Folder;
 use crate::process::{Ended, run};
@@ -15,7 +15,7 @@ fn line<'a>(ended: &'a str, what: &str) -> &'a str {
 fn doctor_reports_passed_and_failed_checks_with_advice() {
     let folder = Folder::new(&[]);
     let data = format!("data.path={}", folder.path("data"));
-    // What this machine is like decides how it ends.
+    // The exit code depends on the machine.
     let text = doctor(&["--set", &data]).text();
     for what in ["descriptors", "backlog", "memory", "clock", "a sync in "] {
         line(&text, what);
@@ -24,11 +24,11 @@ fn doctor_reports_passed_and_failed_checks_with_advice() {
     assert!(line(&ended.text(), "threads").starts_with("warning"), "{}", ended.text());
     let json = doctor(&["--memory", "--threads", "64", "--json"]).expect(3).text();
     assert!(json.contains("{\"what\":\"threads\",\"verdict\":\"warning\","), "{json}");
-    assert!(json.contains("everything is in memory"), "{json}");
+    assert!(json.contains("all data is in memory"), "{json}");
     assert_eq!(std::fs::read_dir(folder.path("")).expect("a folder").count(), 0, "nothing is left");
 }
 
-/// A setting is said as one; everything else is typed into a shell.
+/// Fixes that are not settings are shell commands.
 #[test]
 fn what_it_prints_can_be_pasted() {
     let folder = Folder::new(&[("the token", "0123456789abcdef")]);
@@ -53,8 +53,8 @@ fn what_it_prints_can_be_pasted() {
     let chmod = fixes.iter().find(|fix| fix.starts_with("chmod")).unwrap_or_else(|| panic!("{text}"));
     assert!(std::process::Command::new("sh").args(["-c", chmod]).status().expect("there is a shell").success());
     assert!(!doctor(&arguments).expect(3).text().contains("chmod"));
-    // What is found twice is said once.
-    assert_eq!(text.matches("chmod").count(), text.matches("everybody on this machine").count());
+    // Each fix is reported once.
+    assert_eq!(text.matches("chmod").count(), text.matches("every user of this machine").count());
 }
 
 #[test]
@@ -67,14 +67,14 @@ fn certificates_that_expire_soon_and_keys_that_all_may_read_are_found() {
     let text = doctor(&is_tls).expect(3).text();
     let found = line(&text, "here.example");
     assert!(found.starts_with("warning") && found.contains("more days"), "{found}");
-    assert!(!text.contains("everybody on this machine may read"), "{text}");
+    assert!(!text.contains("every user of this machine can read"), "{text}");
 
     use std::os::unix::fs::PermissionsExt as _;
     std::fs::set_permissions(&key, std::fs::Permissions::from_mode(0o644)).expect("it is ours");
     let text = doctor(&is_tls).expect(3).text();
     assert!(text.contains(&format!("chmod o= {key}")), "{text}");
 
-    // Of the admin API, too; a group may read, as packages have it.
+    // The files of the admin API are checked, too; group access is fine, as in packages.
     let token = folder.path("token");
     std::fs::write(&token, "0123456789abcdef").expect("writes");
     let mode = |path: &str, mode| {

@@ -7,7 +7,7 @@ use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair};
 
 use crate::process::{Broker, Process, run};
 
-/// A folder of one test, which goes with it.
+/// A temporary folder for one test, removed when this is dropped.
 pub(crate) struct Folder(pub(crate) PathBuf);
 
 impl Folder {
@@ -50,16 +50,16 @@ fn a_configuration_of_mosquitto_becomes_one_that_means_the_same() {
          listener 1884 127.0.0.1\nmax_connections 100\nlistener 8080\nprotocol websockets\nmount_point up/\n\
          log_dest syslog\nno_such_option 1\nconnection other\naddress other.example.org\ntopic # both\n",
     );
-    let told = run(&["import", "mosquitto", "--dir", &folder.0.display().to_string(), &conf]).expect(0).text();
+    let stdout_text = run(&["import", "mosquitto", "--dir", &folder.0.display().to_string(), &conf]).expect(0).text();
     for expected in [
-        "/var/lib/mosquitto/mosquitto.db: sessions and messages stay there; `tautwire import mosquitto --data DIR",
-        ":8: autosave_interval 1800: needless",
+        "/var/lib/mosquitto/mosquitto.db: sessions and messages are not imported; stop Mosquitto and run `tautwire import mosquitto --data DIR",
+        ":8: autosave_interval 1800: not needed",
         ":17: log_dest",
-        ":18: no_such_option 1: this option is not known",
-        ":19: connection other: there are no bridges",
-        ":20: address other.example.org: there are no bridges",
+        ":18: no_such_option 1: unknown option",
+        ":19: connection other: bridges are not supported",
+        ":20: address other.example.org: bridges are not supported",
     ] {
-        assert!(told.contains(expected), "{expected}: {told}");
+        assert!(stdout_text.contains(expected), "{expected}: {stdout_text}");
     }
     let (file, rules) = (folder.path("tautwire.toml"), folder.path("access.toml"));
     run(&["config", "check", "--config", &file]).expect(0);
@@ -79,7 +79,7 @@ fn a_configuration_of_mosquitto_becomes_one_that_means_the_same() {
     run(&["acl", "explain", "--file", &rules, "--user", "dave", "c", "publish", "home/x"]).expect(0);
     run(&["acl", "explain", "--file", &rules, "--user", "dave", "c", "publish", "away/x"]).expect(3);
     let again = run(&["import", "--dir", &folder.0.display().to_string(), &conf]).expect(1);
-    assert!(again.stderr.contains("is there already"), "{}", again.stderr);
+    assert!(again.stderr.contains("already exists"), "{}", again.stderr);
     run(&["import", "--force", "--dir", &folder.0.display().to_string(), &conf]).expect(0);
 }
 
@@ -93,23 +93,23 @@ fn without_a_listener_mosquitto_serves_this_machine_alone() {
     run(&["config", "check", "--config", &folder.path("tautwire.toml")]).expect(0);
 }
 
-/// What is said before the first `listener` line is said of one more listener.
+/// Options before the first `listener` line belong to an additional listener.
 #[test]
 fn options_before_the_first_listener_make_the_default_one() {
     let folder = Folder::new("default");
     let import = |conf: &str| {
         let conf = folder.write("mosquitto.conf", conf);
-        let told = run(&["import", "--force", "--dir", &folder.0.display().to_string(), &conf]).expect(0).text();
+        let stdout_text = run(&["import", "--force", "--dir", &folder.0.display().to_string(), &conf]).expect(0).text();
         run(&["config", "check", "--config", &folder.path("tautwire.toml")]).expect(0);
-        (told, fs::read_to_string(folder.path("tautwire.toml")).expect("reads"))
+        (stdout_text, fs::read_to_string(folder.path("tautwire.toml")).expect("reads"))
     };
-    let (told, text) = import("allow_anonymous true\nmax_connections 7\nlistener 1885 127.0.0.1\n");
-    assert!(told.contains("options before the first listener"), "{told}");
+    let (stdout_text, text) = import("allow_anonymous true\nmax_connections 7\nlistener 1885 127.0.0.1\n");
+    assert!(stdout_text.contains("options before the first listener"), "{stdout_text}");
     assert!(text.contains("address = \"mqtt://[::]:1883\"\nconnections = 7\n"), "{text}");
     assert!(text.contains("address = \"mqtt://127.0.0.1:1885\"\n"), "{text}");
-    // Of all listeners alike.
-    let (told, text) = import("allow_anonymous true\nlog_type error\nlistener 1885 127.0.0.1\n");
-    assert!(!told.contains("options before") && !text.contains("1883"), "{told}{text}");
+    // Common options do not create one.
+    let (stdout_text, text) = import("allow_anonymous true\nlog_type error\nlistener 1885 127.0.0.1\n");
+    assert!(!stdout_text.contains("options before") && !text.contains("1883"), "{stdout_text}{text}");
 }
 
 #[test]
@@ -117,29 +117,32 @@ fn options_of_listeners_that_are_one_for_all_here_are_noted() {
     let folder = Folder::new("joined");
     let import = |conf: &str| {
         let conf = folder.write("mosquitto.conf", conf);
-        let told = run(&["import", "--force", "--dir", &folder.0.display().to_string(), &conf]).expect(0).text();
+        let stdout_text = run(&["import", "--force", "--dir", &folder.0.display().to_string(), &conf]).expect(0).text();
         run(&["config", "check", "--config", &folder.path("tautwire.toml")]).expect(0);
-        (told, fs::read_to_string(folder.path("tautwire.toml")).expect("reads"))
+        (stdout_text, fs::read_to_string(folder.path("tautwire.toml")).expect("reads"))
     };
-    let (told, text) = import(
+    let (stdout_text, text) = import(
         "allow_anonymous true\nlistener 1885 127.0.0.1\nmax_qos 0\nlistener 1886 127.0.0.1\nlistener 8080 127.0.0.1\n\
          protocol websockets\nwebsockets_origin https://a.example\nwebsockets_origin https://b.example\n",
     );
-    assert!(!told.contains("max_qos") && text.matches("mqtt.max_qos").count() == 1, "{told}{text}");
+    assert!(!stdout_text.contains("max_qos") && text.matches("mqtt.max_qos").count() == 1, "{stdout_text}{text}");
     assert!(text.contains("address = \"mqtt://127.0.0.1:1885\"\nmqtt.max_qos = 0\n"), "{text}");
     assert!(text.contains("origins = [\"https://a.example\", \"https://b.example\"]"), "{text}");
-    assert!(!told.contains("websockets_origin"), "{told}");
-    let (told, text) = import("allow_anonymous true\nlistener 8080 127.0.0.1\nmax_qos 1\nprotocol websockets\n");
-    assert!(told.contains("Mosquitto accepts pages of all origins"), "{told}");
-    assert!(!told.contains("max_qos") && text.contains("max_qos = 1\n"), "{told}{text}");
+    assert!(!stdout_text.contains("websockets_origin"), "{stdout_text}");
+    let (stdout_text, text) = import("allow_anonymous true\nlistener 8080 127.0.0.1\nmax_qos 1\nprotocol websockets\n");
+    assert!(stdout_text.contains("Mosquitto accepts web pages of all origins"), "{stdout_text}");
+    assert!(!stdout_text.contains("max_qos") && text.contains("max_qos = 1\n"), "{stdout_text}{text}");
     for (types, level) in
         [("log_type error\n", "error"), ("log_type error\nlog_type notice\n", "info"), ("log_type all\n", "debug")]
     {
-        let (told, text) = import(&format!("{types}listener 1885 127.0.0.1\nallow_anonymous true\n"));
-        assert!(text.contains(&format!("level = \"{level}\"")) && !told.contains("log_type"), "{told}{text}");
+        let (stdout_text, text) = import(&format!("{types}listener 1885 127.0.0.1\nallow_anonymous true\n"));
+        assert!(
+            text.contains(&format!("level = \"{level}\"")) && !stdout_text.contains("log_type"),
+            "{stdout_text}{text}"
+        );
     }
-    let (told, text) = import("allow_anonymous true\nlistener 1885\nsocket_domain ipv4\n");
-    assert!(text.contains("mqtt://0.0.0.0:1885") && !told.contains("socket_domain"), "{told}{text}");
+    let (stdout_text, text) = import("allow_anonymous true\nlistener 1885\nsocket_domain ipv4\n");
+    assert!(text.contains("mqtt://0.0.0.0:1885") && !stdout_text.contains("socket_domain"), "{stdout_text}{text}");
 }
 
 #[test]
@@ -160,9 +163,9 @@ fn plugins_that_read_files_are_what_the_files_are() {
          listener 1885\nlistener_allow_anonymous true\nplugin_use public\nplugin_use others\nplugin_opt_password_file others\n\
          listener 8080 127.0.0.1\nprotocol http_api\n",
     );
-    let told = run(&["import", "--dir", &folder.path("new/made"), &conf]).expect(0).text();
-    assert_eq!(told.lines().filter(|line| line.contains("mosquitto.conf:")).count(), 1, "{told}");
-    assert!(told.contains(":16: protocol http_api: this listener is left out"), "{told}");
+    let stdout_text = run(&["import", "--dir", &folder.path("new/made"), &conf]).expect(0).text();
+    assert_eq!(stdout_text.lines().filter(|line| line.contains("mosquitto.conf:")).count(), 1, "{stdout_text}");
+    assert!(stdout_text.contains(":16: protocol http_api: this listener is omitted"), "{stdout_text}");
     let file = folder.path("new/made/tautwire.toml");
     run(&["config", "check", "--config", &file]).expect(0);
     let text = fs::read_to_string(&file).expect("reads");
@@ -172,7 +175,7 @@ fn plugins_that_read_files_are_what_the_files_are() {
         "address = \"mqtt://127.0.0.1:1884\"\nauth.anonymous = false\nauth.password_file = \"{}\"\nacl.file = \"access.toml\"\n",
         folder.path("users")
     );
-    // Nobody else is on the way to this machine itself.
+    // Connections from this machine need no TLS.
     assert_eq!(first.trim(), expected.trim());
     assert!(second.contains("auth.anonymous = true\n") && second.contains(&folder.path("others")), "{second}");
     assert!(second.contains("auth.plain_passwords = true\n"), "{second}");
@@ -188,7 +191,7 @@ fn a_file_that_is_not_there_is_named() {
     assert!(gone.stderr.contains("no-such.conf cannot be read"), "{}", gone.stderr);
 }
 
-/// A part of a configuration would not mean the same.
+/// A truncated configuration would have another meaning.
 #[test]
 fn a_file_that_is_too_large_is_refused_and_not_cut_off() {
     let folder = Folder::new("large");
@@ -196,10 +199,10 @@ fn a_file_that_is_too_large_is_refused_and_not_cut_off() {
     let opened = fs::OpenOptions::new().write(true).open(&file).expect("it is there");
     opened.set_len((16 << 20) + 1).expect("a file may have a hole");
     let refused = run(&["import", "--dir", &folder.0.display().to_string(), &file]).expect(1);
-    assert!(refused.stderr.contains("is larger than 16777216 bytes, the most that is read"), "{}", refused.stderr);
+    assert!(refused.stderr.contains("is larger than the maximum of 16777216 bytes"), "{}", refused.stderr);
 }
 
-/// Two lists of origins: pages that only one listener accepts would be accepted by both.
+/// With two lists of origins, web pages that only one listener accepts would be accepted by both.
 #[test]
 fn of_several_lists_of_origins_those_are_taken_that_are_in_each() {
     let folder = Folder::new("origins");
@@ -210,13 +213,13 @@ fn of_several_lists_of_origins_those_are_taken_that_are_in_each() {
     };
     let text = format!("allow_anonymous true\n{}{}", listener(8081, &["a", "b"]), listener(8082, &["b", "c"]));
     let conf = folder.write("mosquitto.conf", &text);
-    let told = run(&["import", "--dir", &folder.path("new"), &conf]).expect(0).text();
-    assert!(told.contains("it has the origins that each of them accepts"), "{told}");
+    let stdout_text = run(&["import", "--dir", &folder.path("new"), &conf]).expect(0).text();
+    assert!(stdout_text.contains("it contains the origins that each of them accepts"), "{stdout_text}");
     let text = fs::read_to_string(folder.path("new/tautwire.toml")).expect("reads");
     assert!(text.contains("origins = [\"https://b.example\"]\n"), "{text}");
 }
 
-/// OpenSSL completes a chain from `cafile`; here the file of the certificate has all of it.
+/// OpenSSL completes a chain from `cafile`; here the certificate file contains the whole chain.
 #[test]
 fn a_chain_that_openssl_would_complete_is_written_with_the_certificate() {
     let folder = Folder::new("issuers");
@@ -241,8 +244,8 @@ fn a_chain_that_openssl_would_complete_is_written_with_the_certificate() {
     let text =
         "allow_anonymous true\nlistener 8883 127.0.0.1\ncertfile server.pem\nkeyfile server.key\ncafile ca.pem\n";
     let conf = folder.write("mosquitto.conf", text);
-    let told = run(&["import", "--dir", &folder.path("new"), &conf]).expect(0).text();
-    assert!(told.contains("/server.pem: it has no chain, which OpenSSL completes from cafile"), "{told}");
+    let stdout_text = run(&["import", "--dir", &folder.path("new"), &conf]).expect(0).text();
+    assert!(stdout_text.contains("/server.pem: it has no chain, which OpenSSL completes from cafile"), "{stdout_text}");
     let chain = fs::read_to_string(folder.path("new/chain-8883.pem")).expect("it is written");
     let without_ends = |text: &str| text.replace(['\r', '\n'], "");
     assert_eq!(
@@ -252,18 +255,18 @@ fn a_chain_that_openssl_would_complete_is_written_with_the_certificate() {
     );
     let text = fs::read_to_string(folder.path("new/tautwire.toml")).expect("reads");
     assert!(text.contains("tls.certificate = \"chain-8883.pem\"\n"), "{text}");
-    // With its chain, the file is used as it is.
+    // A certificate file with its chain is used unchanged.
     folder.write("server.pem", &format!("{leaf_pem}{middle_pem}"));
-    let told = run(&["import", "--dir", &folder.path("whole"), &conf]).expect(0).text();
-    assert!(!told.contains("it has no chain"), "{told}");
-    // What cannot be read may have it.
+    let stdout_text = run(&["import", "--dir", &folder.path("whole"), &conf]).expect(0).text();
+    assert!(!stdout_text.contains("it has no chain"), "{stdout_text}");
+    // A file that cannot be read might contain the chain.
     let conf = folder.write("mosquitto.conf", &fs::read_to_string(&conf).expect("reads").replace("ca.pem", "gone.pem"));
     folder.write("server.pem", &leaf_pem);
     let refused = run(&["import", "--dir", &folder.path("gone"), &conf]).expect(1).stderr;
     assert!(refused.contains("gone.pem cannot be read") && refused.contains("the chain of"), "{refused}");
 }
 
-/// Each of these was written and did not start.
+/// Each of these configurations once was written and did not start.
 #[test]
 fn what_is_written_starts_and_is_as_closed_as_it_was() {
     let folder = Folder::new("starts");
@@ -292,7 +295,7 @@ fn what_is_written_starts_and_is_as_closed_as_it_was() {
     }
 }
 
-/// The broker would not start: nothing is there, not even the folder.
+/// The broker would not start, so nothing is written, not even the folder.
 #[test]
 fn what_does_not_start_is_not_written() {
     let folder = Folder::new("unwritten");
@@ -301,12 +304,12 @@ fn what_does_not_start_is_not_written() {
     assert!(refused.contains("nothing is written, because the broker would not start"), "{refused}");
     assert!(refused.contains("/gone cannot be read"), "{refused}");
     assert!(!fs::exists(folder.path("a")).expect("it can be looked for"), "a folder is left");
-    // What is there already stays as it is.
+    // Existing files are kept.
     fs::create_dir(folder.path("new")).expect("makes");
     folder.write("new/tautwire.toml", "# Mine.\n");
     let conf = folder.write("mosquitto.conf", "listener 1885 127.0.0.1\nallow_anonymous false\n");
     let refused = run(&["import", "--dir", &folder.path("new"), &conf]).expect(1).stderr;
-    assert!(refused.contains("new/tautwire.toml is there already; --force replaces it"), "{refused}");
+    assert!(refused.contains("new/tautwire.toml already exists; --force replaces it"), "{refused}");
     let names: Vec<_> =
         fs::read_dir(folder.path("new")).expect("reads").map(|entry| entry.expect("reads").file_name()).collect();
     assert_eq!(names, ["tautwire.toml"]);
@@ -325,23 +328,24 @@ fn a_dry_run_prints_what_would_be_written() {
     );
     let conf = folder.write("mosquitto.conf", &text);
     let new = folder.path("new");
-    let told = run(&["import", "--dry-run", "--dir", &new, "--data", &folder.path("data"), &conf]).expect(0).text();
+    let stdout_text =
+        run(&["import", "--dry-run", "--dir", &new, "--data", &folder.path("data"), &conf]).expect(0).text();
     for expected in [
         &format!("would be written: {new}/tautwire.toml\n"),
         "  | address = \"mqtt://127.0.0.1:1885\"\n",
         &format!("would be written: {new}/access.toml\n"),
         "  |     { allow = \"subscribe\", topics = \"public/#\" },\n",
-        &format!("would be written: {here}/data, of "),
+        &format!("would be written: {here}/data, from "),
         " 3 sessions\n",
     ] {
-        assert!(told.contains(expected), "{expected}: {told}");
+        assert!(stdout_text.contains(expected), "{expected}: {stdout_text}");
     }
     for name in ["new", "data"] {
         assert!(!fs::exists(folder.path(name)).expect("it can be looked for"), "{name} is written");
     }
 }
 
-/// What Mosquitto 2.0.11 has written: three sessions, and one retained message.
+/// A file written by Mosquitto 2.0.11 with three sessions and one retained message.
 const STATE: &str = include_str!("../../../mosquitto/tests/golden/mosquitto-2.0.11.txt");
 
 fn state_file(folder: &Folder) -> String {
@@ -355,11 +359,11 @@ fn state_file(folder: &Folder) -> String {
 fn sessions_and_messages_of_mosquitto_are_served_as_before() {
     let folder = Folder::new("state");
     let (state, data) = (state_file(&folder), folder.path("data"));
-    let told = run(&["import", "mosquitto", "--data", &data, &state]).expect(0).text();
-    for expected in [" 3 sessions\n", " 5 messages that waited\n", " 3 messages sent and not", " 1 retained"] {
-        assert!(told.contains(expected), "{expected}: {told}");
+    let stdout_text = run(&["import", "mosquitto", "--data", &data, &state]).expect(0).text();
+    for expected in [" 3 sessions\n", " 5 queued messages\n", " 3 messages in flight\n", " 1 retained"] {
+        assert!(stdout_text.contains(expected), "{expected}: {stdout_text}");
     }
-    assert!(!told.contains("without a counterpart"), "{told}");
+    assert!(!stdout_text.contains("without an exact counterpart"), "{stdout_text}");
     run(&["data", "check", "--data", &data]).expect(0);
     let broker = Broker::with(&[&format!("data.path={data}")]);
     let arguments = ["-i", "old", "-c", "a/#", "-q", "2", "-v", "-C", "3", "-W", "20"];
@@ -367,7 +371,7 @@ fn sessions_and_messages_of_mosquitto_are_served_as_before() {
     assert_eq!(got, "a/0 0\na/2 2\na/held held\n");
     let arguments = ["r", "-q", "1", "--retained-only", "-C", "1", "-W", "20"];
     assert_eq!(broker.subscribe_to_end(&arguments).expect(0).text(), "retained\n");
-    // Once more, on what the broker has written since.
+    // Check the directory again after the broker has written to it.
     drop(broker);
     run(&["data", "check", "--data", &data]).expect(0);
 }
@@ -380,8 +384,8 @@ fn a_configuration_names_the_state_that_is_taken_over_with_it() {
     let conf =
         folder.write("mosquitto.conf", &format!("persistence true\npersistence_location {here}/\nmax_keepalive 600\n"));
     let data = folder.path("data");
-    let told = run(&["import", "mosquitto", "--dir", &here, "--data", &data, &conf]).expect(0).text();
-    assert!(told.contains(" 3 sessions\n") && !told.contains("stay there"), "{told}");
+    let stdout_text = run(&["import", "mosquitto", "--dir", &here, "--data", &data, &conf]).expect(0).text();
+    assert!(stdout_text.contains(" 3 sessions\n") && !stdout_text.contains("are not imported"), "{stdout_text}");
     let text = fs::read_to_string(folder.path("tautwire.toml")).expect("reads");
     assert!(text.contains(&format!("[data]\npath = \"{data}\"")), "{text}");
     run(&["config", "check", "--config", &folder.path("tautwire.toml")]).expect(0);
@@ -395,10 +399,10 @@ fn a_state_that_cannot_be_taken_over_leaves_nothing_behind() {
         let said = run(&[&["import", "mosquitto"], arguments].concat()).expect(1).stderr;
         assert!(said.contains(why), "{why}: {said}");
     };
-    refused(&[&state], "write with --data DIR");
-    refused(&[], "write the name of a mosquitto.conf");
+    refused(&[&state], "use --data DIR");
+    refused(&[], "write a mosquitto.conf");
     let conf = folder.write("mosquitto.conf", "persistence false\n");
-    refused(&["--data", &data, &conf], "no mosquitto.db is given, and none is named");
+    refused(&["--data", &data, &conf], "no mosquitto.db is given, and the configuration names none");
     let bytes = fs::read(&state).expect("reads");
     fs::write(&state, &bytes[..bytes.len() - 1]).expect("writes");
     refused(&["--data", &data, &state], "ends within the chunk at byte 704; ");
@@ -410,5 +414,5 @@ fn a_state_that_cannot_be_taken_over_leaves_nothing_behind() {
     fs::write(&state, &bytes).expect("writes");
     fs::create_dir(&data).expect("makes");
     fs::write(folder.0.join("data/other"), "").expect("writes");
-    refused(&["--data", &data, &state], "is not empty; name a new directory");
+    refused(&["--data", &data, &state], "not empty; use --data with a new directory");
 }

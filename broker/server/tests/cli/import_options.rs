@@ -1,38 +1,38 @@
-//! `tautwire import mosquitto`: what becomes of each option.
+//! `tautwire import mosquitto`: the translation of each option.
 
 use std::collections::BTreeSet;
 
 use super::import::Folder;
 use crate::process::run;
 
-/// What becomes of a line.
+/// The expected result for an option.
 enum Outcome {
-    /// The new configuration has this.
+    /// The new configuration contains this text.
     Written(&'static str),
-    /// It is said why there is no counterpart, or what is not the same.
+    /// A note contains this text.
     Named(&'static str),
-    /// Nothing is written, and it is said why.
+    /// Nothing is written, and the error contains this text.
     Refused(&'static str),
 }
 
 use Outcome::{Named, Refused, Written};
 
-/// Every option with a value that matters, and the lines that it needs around it: `|` stands for the end of a line.
+/// Every option with a significant value, and the other lines that it needs, separated by `|`.
 const OPTIONS: &[(&str, Outcome)] = &[
     ("accept_protocol_versions 4, 5", Written("mqtt.protocol_versions = [\"3.1.1\", \"5.0\"]")),
-    ("accept_protocol_versions x", Refused("it accepts no version")),
+    ("accept_protocol_versions x", Refused("no valid version")),
     ("acl_file acl", Written("[acl]\nfile = \"access.toml\"")),
     ("allow_anonymous false", Written("auth.anonymous = false")),
     ("allow_duplicate_messages true", Named("a client gets a message once")),
     ("allow_zero_length_clientid false", Written("[mqtt]\nallow_empty_client_id = false")),
-    ("auth_opt_x y|plugin /usr/lib/x.so", Named("there are no plugins")),
-    ("auth_plugin /usr/lib/go-auth.so", Named("its plugin decided who may connect and do what")),
-    ("auth_plugin_deny_special_chars true", Named("needless")),
+    ("auth_opt_x y|plugin /usr/lib/x.so", Named("plugins are not supported")),
+    ("auth_plugin /usr/lib/go-auth.so", Named("its plugin controlled authentication and access")),
+    ("auth_plugin_deny_special_chars true", Named("not needed")),
     ("auto_id_prefix gate-", Written("[mqtt]\nassigned_client_id_prefix = \"gate-\"")),
-    ("autosave_interval 5", Named("needless: what is acknowledged is on disk")),
-    ("autosave_on_changes true", Named("needless: what is acknowledged is on disk")),
-    ("bind_interface eth0", Named("the interface is not looked at")),
-    ("listener 1886|bind_interface eth0", Refused("would serve all networks")),
+    ("autosave_interval 5", Named("not needed: acknowledged data is on disk")),
+    ("autosave_on_changes true", Named("not needed: acknowledged data is on disk")),
+    ("bind_interface eth0", Named("the interface is ignored")),
+    ("listener 1886|bind_interface eth0", Refused("would listen on all networks")),
     (
         "capath authorities|certfile server.pem|keyfile server.key|require_certificate true|use_identity_as_username true",
         Written("/authorities/01234567.0\"]"),
@@ -42,16 +42,16 @@ const OPTIONS: &[(&str, Outcome)] = &[
         Written("tls.client_certificates = \"required\"\ntls.client_ca = [\""),
     ),
     ("certfile server.pem|keyfile server.key", Written("/server.pem\"\ntls.key = \"")),
-    ("keyfile encrypted.key|certfile server.pem", Refused("is encrypted, and the broker asks for no passphrase")),
+    ("keyfile encrypted.key|certfile server.pem", Refused("is encrypted, and the broker does not support passphrases")),
     ("check_retain_source true|acl_file acl", Written("check_retained_publisher = true")),
     ("check_retain_source false|acl_file acl", Written("check_retained_publisher = false")),
     ("acl_file acl|max_keepalive 9", Written("check_retained_publisher = true")),
-    ("ciphers x", Named("clients that have no other cannot connect")),
-    ("ciphers_tls1.3 x", Named("clients that have no other cannot connect")),
+    ("ciphers x", Named("clients without these cannot connect")),
+    ("ciphers_tls1.3 x", Named("clients without these cannot connect")),
     ("clientid_prefixes x", Refused("clients with other identifiers could connect")),
-    ("connection_messages true", Named("the log has no such setting")),
+    ("connection_messages true", Named("there is no such log setting")),
     ("crlfile crl.pem|certfile server.pem|keyfile server.key", Written("tls.client_certificates = \"none\"")),
-    ("dhparamfile x", Named("TLS has no such setting")),
+    ("dhparamfile x", Named("there is no such TLS setting")),
     ("disable_client_cert_date_checks true", Named("expired are always refused")),
     ("enable_control_api true", Named("there are no topics below $CONTROL")),
     ("enable_proxy_protocol 2", Written("proxy.trusted = [\"127.0.0.0/8\", \"::1\"]")),
@@ -59,18 +59,18 @@ const OPTIONS: &[(&str, Outcome)] = &[
     ("require_certificate true|enable_proxy_protocol 2", Written("proxy.require_certificate = true")),
     ("global_max_clients 10", Written("[limits]\nsessions = 10")),
     ("global_max_connections 10", Written("[limits]\nconnections = 10")),
-    ("global_plugin /usr/lib/mosquitto_dynamic_security.so", Named("its file is not read")),
+    ("global_plugin /usr/lib/mosquitto_dynamic_security.so", Named("its file is not imported")),
     ("http_dir x", Named("files are not served")),
     ("include_dir included", Written("max_keep_alive_s = 77")),
     ("listener 1886 ::1", Written("address = \"mqtt://[::1]:1886\"")),
-    ("listener 1886 broker.example.org", Refused("host names are not looked up")),
-    ("listener 1886x", Refused("the port is not understood")),
+    ("listener 1886 broker.example.org", Refused("host names are not resolved")),
+    ("listener 1886x", Refused("the port is invalid")),
     ("listener_allow_anonymous false", Written("auth.anonymous = false")),
     ("listener_auto_id_prefix gate-", Written("mqtt.assigned_client_id_prefix = \"gate-\"")),
     ("log_dest stderr", Named("the log goes to standard error")),
-    ("log_facility 5", Named("the log has no such setting")),
-    ("log_timestamp true", Named("the log has no such setting")),
-    ("log_timestamp_format x", Named("the log has no such setting")),
+    ("log_facility 5", Named("there is no such log setting")),
+    ("log_timestamp true", Named("there is no such log setting")),
+    ("log_timestamp_format x", Named("there is no such log setting")),
     ("log_type error", Written("level = \"error\"")),
     ("max_connections 5", Written("connections = 5")),
     ("max_inflight_bytes 5000", Written("in_flight_bytes_per_client = 5000")),
@@ -80,21 +80,21 @@ const OPTIONS: &[(&str, Outcome)] = &[
     ("max_keepalive 600", Written("max_keep_alive_s = 600")),
     ("max_log_entries 5", Named("it has no effect in Mosquitto 2 either")),
     ("max_packet_size 1000", Written("maximum_packet_size = 1000")),
-    ("max_packet_size 40", Named("the least that mqtt.maximum_packet_size takes is 64")),
-    ("max_packet_size x", Refused("\"x\" is not a number")),
+    ("max_packet_size 40", Named("the minimum of mqtt.maximum_packet_size is 64")),
+    ("max_packet_size x", Refused("\"x\" is not a valid number")),
     ("max_qos 1", Written("mqtt.max_qos = 1")),
     ("maximum_qos 1", Written("mqtt.max_qos = 1")),
     ("max_queued_bytes 100000", Written("session_queue_bytes = 100000")),
-    ("max_queued_bytes 100", Named("the least that limits.session_queue_bytes takes is 1024")),
+    ("max_queued_bytes 100", Named("the minimum of limits.session_queue_bytes is 1024")),
     ("max_queued_messages 5000", Written("session_queue_messages = 5000")),
     ("max_topic_alias 0", Written("mqtt.topic_alias_maximum = 0")),
-    ("max_topic_alias_broker 1", Named("at most 64 aliases")),
+    ("max_topic_alias_broker 1", Named("at most 64")),
     ("memory_limit 100000000", Written("[memory]\nlimit = 100000000")),
     ("memory_limit 1000", Named("the broker needs 64 MiB")),
     ("message_size_limit 1000", Written("payload_bytes = 1000")),
     ("mount_point up/", Written("mount_point = \"up/\"")),
     ("mount_point up", Refused("clients of this listener would see all topics")),
-    ("packet_buffer_size 1", Named("buffers have no such setting")),
+    ("packet_buffer_size 1", Named("there is no such buffer setting")),
     ("password_file passwd", Written("auth.password_file = \"")),
     (
         "per_listener_settings true|listener 1886 127.0.0.1|allow_zero_length_clientid false",
@@ -104,50 +104,50 @@ const OPTIONS: &[(&str, Outcome)] = &[
     ("persistence_file x|persistence true", Written("[data]\npath = \"auto\"")),
     ("persistence_location x|persistence true", Written("[data]\npath = \"auto\"")),
     ("persistent_client_expiration 90s", Written("max_session_expiry_s = 90")),
-    ("persistent_client_expiration soon", Refused("\"soon\" is not a number")),
-    ("pid_file x", Named("the service manager does that")),
-    ("plugin /usr/lib/x.so", Named("there are no plugins")),
-    ("plugin_load other /usr/lib/other.so", Named("there are no plugins")),
-    ("plugin_opt_x hunter2|plugin /usr/lib/x.so", Named("there are no plugins")),
-    ("plugin_use nothing", Named("no plugin above has this name")),
+    ("persistent_client_expiration soon", Refused("\"soon\" is not a valid number")),
+    ("pid_file x", Named("use a service manager")),
+    ("plugin /usr/lib/x.so", Named("plugins are not supported")),
+    ("plugin_load other /usr/lib/other.so", Named("plugins are not supported")),
+    ("plugin_opt_x hunter2|plugin /usr/lib/x.so", Named("plugins are not supported")),
+    ("plugin_use nothing", Named("no plugin with this name was loaded above")),
     ("port 1887", Written("mqtt://[::]:1887")),
     ("bind_address 127.0.0.2|port 1887", Written("mqtt://127.0.0.2:1887")),
     ("protocol websockets", Written("ws://127.0.0.1:1885")),
-    ("listener 1886 127.0.0.1|protocol http_api", Named("this listener is left out")),
-    ("protocol http_api", Refused("no listener of MQTT is left")),
-    ("protocol x", Refused("there is no such protocol")),
-    ("psk_file x", Named("clients that use them cannot connect")),
-    ("psk_hint hunter2", Refused("the listener would speak without TLS")),
-    ("queue_qos0_messages true", Named("clients that are offline do not get them")),
+    ("listener 1886 127.0.0.1|protocol http_api", Named("this listener is omitted")),
+    ("protocol http_api", Refused("no MQTT listener is left")),
+    ("protocol x", Refused("unknown protocol")),
+    ("psk_file x", Named("clients that use it cannot connect")),
+    ("psk_hint hunter2", Refused("the listener would not use TLS")),
+    ("queue_qos0_messages true", Named("offline clients do not get them")),
     ("retain_available false", Written("retain_available = false")),
-    ("retain_expiry_interval 1", Named("retained messages expire by their own")),
+    ("retain_expiry_interval 1", Named("retained messages expire only by their own")),
     ("retained_persistence true", Written("[data]\npath = \"auto\"")),
     ("retry_interval 1", Named("it has no effect in Mosquitto 2 either")),
-    ("set_tcp_nodelay true", Named("needless")),
+    ("set_tcp_nodelay true", Named("not needed")),
     ("socket_domain ipv4|", Written("mqtt://127.0.0.1:1885")),
     ("sys_interval 5", Written("[sys]\ninterval_s = 5")),
-    ("tls_engine x", Named("TLS has no such setting")),
-    ("tls_engine_kpass_sha1 00", Named("TLS has no such setting")),
-    ("tls_keyform pem", Named("TLS has no such setting")),
+    ("tls_engine x", Named("there is no such TLS setting")),
+    ("tls_engine_kpass_sha1 00", Named("there is no such TLS setting")),
+    ("tls_keyform pem", Named("there is no such TLS setting")),
     ("tls_version tlsv1.3|certfile server.pem|keyfile server.key", Written("tls.minimum_version = \"1.3\"")),
-    ("upgrade_outgoing_qos true", Named("it may arrive with a lower one than before")),
+    ("upgrade_outgoing_qos true", Named("the QoS may be lower than before")),
     ("use_identity_as_username true|certfile server.pem|keyfile server.key", Refused("Mosquitto refuses every client")),
-    ("use_subject_as_username true", Refused("a user cannot be named by the whole subject")),
+    ("use_subject_as_username true", Refused("the subject of a certificate cannot be the user name")),
     ("use_username_as_clientid true", Refused("could take over the session of another")),
     (
         "use_username_as_clientid true|cafile ca.pem|certfile server.pem|keyfile server.key|require_certificate true|use_identity_as_username true",
         Written("auth.certificate = \"user_and_client_id\""),
     ),
-    ("user mosquitto", Named("name it in user where the broker is started as root")),
-    ("websockets_headers_size 1", Named("WebSocket has no such setting")),
-    ("websockets_log_level 1", Named("WebSocket has no such setting")),
+    ("user mosquitto", Named("set user if the broker is started as root")),
+    ("websockets_headers_size 1", Named("there is no such WebSocket setting")),
+    ("websockets_log_level 1", Named("there is no such WebSocket setting")),
     ("websockets_origin https://example.org|protocol websockets", Written("origins = [\"https://example.org\"]")),
-    ("websockets_origin localhost|protocol websockets", Named("it matches none, with Mosquitto as here")),
-    ("no_such_option 1", Named("this option is not known")),
+    ("websockets_origin localhost|protocol websockets", Named("it matches none, neither with Mosquitto nor here")),
+    ("no_such_option 1", Named("unknown option")),
 ];
 
-/// Options of bridges: each is named, within a bridge and without.
-const OF_BRIDGES: &[&str] = &[
+/// Options of bridges: each is reported, within a bridge and outside.
+const BRIDGE_OPTIONS: &[&str] = &[
     "address a.example",
     "addresses a.example",
     "cleansession true",
@@ -199,7 +199,7 @@ const OF_BRIDGES: &[&str] = &[
     "bridge_tls_version tlsv1.3",
 ];
 
-/// The options of mosquitto.conf(5): the list is made from the manuals of the versions that it names, not from what is read here.
+/// The options of mosquitto.conf(5), taken from the manuals of the versions listed there, not from our code.
 const MANUAL: &str = include_str!("mosquitto-options.txt");
 
 fn prepared(name: &str) -> Folder {
@@ -231,25 +231,32 @@ fn each_option_is_translated_or_named_or_refused() {
     };
     for (lines, outcome) in OPTIONS {
         let ended = import(lines);
-        let said = ended.text().replace("\n  | ", "\n");
+        let stdout_text = ended.text().replace("\n  | ", "\n");
         match outcome {
-            Written(part) => assert!(ended.code == Some(0) && said.contains(part), "{lines}: {said}{}", ended.stderr),
-            Named(part) => assert!(ended.code == Some(0) && said.contains(part), "{lines}: {said}{}", ended.stderr),
+            Written(part) => {
+                assert!(ended.code == Some(0) && stdout_text.contains(part), "{lines}: {stdout_text}{}", ended.stderr)
+            }
+            Named(part) => {
+                assert!(ended.code == Some(0) && stdout_text.contains(part), "{lines}: {stdout_text}{}", ended.stderr)
+            }
             Refused(part) => {
-                assert!(ended.code == Some(1) && ended.stderr.contains(part), "{lines}: {said}{}", ended.stderr);
+                assert!(ended.code == Some(1) && ended.stderr.contains(part), "{lines}: {stdout_text}{}", ended.stderr);
                 assert!(ended.stderr.contains("nothing is written"), "{lines}: {}", ended.stderr);
             }
         }
-        assert!(!said.contains("hunter2") && !ended.stderr.contains("hunter2"), "{lines}: a secret is shown");
+        assert!(!stdout_text.contains("hunter2") && !ended.stderr.contains("hunter2"), "{lines}: a secret is shown");
         if !lines.starts_with("no_such") {
-            assert!(!said.contains("is not known"), "{lines}: {said}");
+            assert!(!stdout_text.contains("unknown option"), "{lines}: {stdout_text}");
         }
         seen.extend(lines.split('|').filter_map(|line| line.split(' ').next()));
     }
-    for line in OF_BRIDGES {
+    for line in BRIDGE_OPTIONS {
         for lines in [format!("connection one|{line}"), (*line).to_owned()] {
-            let said = import(&lines).expect(0).text();
-            assert!(said.contains("there are no bridges") && !said.contains("hunter2"), "{lines}: {said}");
+            let stdout_text = import(&lines).expect(0).text();
+            assert!(
+                stdout_text.contains("bridges are not supported") && !stdout_text.contains("hunter2"),
+                "{lines}: {stdout_text}"
+            );
         }
         seen.extend(line.split(' ').next());
     }

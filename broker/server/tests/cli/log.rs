@@ -1,4 +1,4 @@
-//! The log must not hold up the broker.
+//! The log must not block the broker.
 
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
@@ -6,14 +6,14 @@ use std::time::{Duration, Instant};
 
 use crate::process::Broker;
 
-/// Longer than anything here may take.
+/// Longer than any step of these tests takes.
 const TIMEOUT: Duration = Duration::from_secs(90);
 
-/// Larger than a pipe and the broker's own queue for lines together.
+/// More than a pipe and the broker's queue for log lines can hold together.
 const LOGGED_BYTES: usize = 3 << 20;
 const NAME_BYTES: usize = 60_000;
 
-/// A client that says CONNECT twice: the broker logs its name, which is long.
+/// A client that sends CONNECT twice: the broker logs its long identifier.
 fn disturb(broker: &Broker) {
     let mut connect = b"\x10\xE9\xD4\x03\0\x04MQTT\x04\x02\0\0".to_vec();
     connect.extend((NAME_BYTES as u16).to_be_bytes());
@@ -25,7 +25,7 @@ fn disturb(broker: &Broker) {
     stream.set_write_timeout(Some(TIMEOUT)).expect("a socket takes options");
     stream.write_all(&connect).and_then(|()| stream.write_all(&connect)).expect("the broker reads");
     let mut answer = Vec::new();
-    // It ends the connection, with a reset where it has not read all.
+    // The broker closes the connection, with a reset if it has not read everything.
     let _ = stream.read_to_end(&mut answer);
     assert_eq!(answer, b"\x20\x02\0\0", "the first CONNECT was accepted");
 }
@@ -40,10 +40,10 @@ fn the_broker_serves_on_while_nobody_reads_its_log() {
     let subscriber = broker.subscribe(&["-C", "1", "demo/hello"]);
     broker.publish(&["-q", "1", "demo/hello", "hi"]).expect(0);
     assert_eq!(subscriber.end().expect(0).text(), "hi\n");
-    // It is published once a second.
-    let begun = Instant::now();
+    // The metric is published every second.
+    let started = Instant::now();
     while broker.subscribe_to_end(&["-C", "1", "$SYS/broker/tautwire/log_lines_lost"]).expect(0).text() == "0\n" {
-        assert!(begun.elapsed() < TIMEOUT, "nothing was lost, so nothing was full");
+        assert!(started.elapsed() < TIMEOUT, "nothing was lost, so nothing was full");
     }
     broker.process().wait_for("lines of the log were lost here");
 }

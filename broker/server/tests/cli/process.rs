@@ -1,4 +1,4 @@
-//! Running the program: child processes that are waited for with a bound, and ended with their test.
+//! Runs the program: child processes with timeouts, killed at the end of their test.
 
 use std::io::{BufRead as _, BufReader, Read, Write as _};
 use std::process::{Child, ChildStderr, Command, Stdio};
@@ -6,13 +6,13 @@ use std::sync::mpsc::{Receiver, channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// How long a program may take to end. No test waits this long unless it fails.
-const END: Duration = Duration::from_secs(90);
+/// Timeout for a program to end; only reached if a test fails.
+const END_TIMEOUT: Duration = Duration::from_secs(90);
 
-/// What a program printed and how it ended.
+/// The output and exit code of a program.
 #[derive(Debug)]
 pub(crate) struct Ended {
-    /// `None` if a signal ended it.
+    /// `None` if it was killed by a signal.
     pub(crate) code: Option<i32>,
     pub(crate) stdout: Vec<u8>,
     pub(crate) stderr: String,
@@ -38,7 +38,7 @@ pub(crate) struct Process {
     stdout: Option<Receiver<Vec<u8>>>,
     stderr: Option<BufReader<ChildStderr>>,
     /// Standard error read so far.
-    told: String,
+    stderr_text: String,
 }
 
 /// Runs `tautwire` to its end with nothing on standard input.
@@ -61,7 +61,7 @@ impl Process {
         process
     }
 
-    /// Starts `tautwire` with nobody reading its standard output yet.
+    /// Starts `tautwire` without reading its standard output.
     pub(crate) fn start_without_reader(arguments: &[&str]) -> Self {
         let mut child = Command::new(env!("CARGO_BIN_EXE_tautwire"))
             .args(arguments)
@@ -72,10 +72,10 @@ impl Process {
             .spawn()
             .expect("tautwire starts");
         let stderr = child.stderr.take().map(BufReader::new);
-        Self { child, stdout: None, stderr, told: String::new() }
+        Self { child, stdout: None, stderr, stderr_text: String::new() }
     }
 
-    /// Closes standard output, as a reader does that has seen enough.
+    /// Closes standard output, like a reader that stops early.
     pub(crate) fn close_output(&mut self) {
         drop(self.child.stdout.take());
     }
@@ -94,7 +94,7 @@ impl Process {
     /// Writes to standard input and leaves it open.
     pub(crate) fn give(&mut self, input: &[u8]) {
         let stdin = self.child.stdin.as_mut().expect("standard input is open");
-        // A program that has ended already tells by its exit code why it reads no more.
+        // If the program has ended, its exit code shows the reason.
         let _ = stdin.write_all(input).and_then(|()| stdin.flush());
     }
 
@@ -105,8 +105,8 @@ impl Process {
         while !line.contains(text) {
             line.clear();
             let count = stderr.read_line(&mut line).expect("reads");
-            self.told.push_str(&line);
-            assert!(count > 0, "ended before it told \"{text}\":\n{}", self.told);
+            self.stderr_text.push_str(&line);
+            assert!(count > 0, "ended before it printed \"{text}\":\n{}", self.stderr_text);
         }
     }
 
@@ -120,14 +120,14 @@ impl Process {
         assert!(status.expect("kill runs").success());
     }
 
-    /// Waits for the end with nobody reading; gives the exit code.
+    /// Waits for the end without reading output; returns the exit code.
     pub(crate) fn exit_code(&mut self) -> Option<i32> {
-        let deadline = Instant::now() + END;
+        let deadline = Instant::now() + END_TIMEOUT;
         loop {
             if let Some(status) = self.child.try_wait().expect("the process can be asked for") {
                 return status.code();
             }
-            assert!(Instant::now() < deadline, "it still runs {END:?} later");
+            assert!(Instant::now() < deadline, "it still runs {END_TIMEOUT:?} later");
             thread::yield_now();
         }
     }
@@ -137,17 +137,21 @@ impl Process {
         drop(self.child.stdin.take());
         let stderr = self.stderr.take().map(read_all);
         let collect = |reader: Option<Receiver<Vec<u8>>>| match reader {
-            Some(reader) => reader.recv_timeout(END).ok(),
+            Some(reader) => reader.recv_timeout(END_TIMEOUT).ok(),
             None => Some(Vec::new()),
         };
         let Some(stdout) = collect(self.stdout.take()) else {
             let _ = self.child.kill();
             let rest = collect(stderr).unwrap_or_default();
-            panic!("did not end within {END:?}; it told:\n{}{}", self.told, String::from_utf8_lossy(&rest));
+            panic!(
+                "did not end within {END_TIMEOUT:?}; its standard error:\n{}{}",
+                self.stderr_text,
+                String::from_utf8_lossy(&rest)
+            );
         };
         let rest = collect(stderr).expect("standard error ends with the process");
         let code = self.child.wait().expect("ends").code();
-        let stderr = format!("{}{}", self.told, String::from_utf8_lossy(&rest));
+        let stderr = format!("{}{}", self.stderr_text, String::from_utf8_lossy(&rest));
         Ended { code, stdout, stderr }
     }
 }
@@ -169,11 +173,11 @@ fn read_all(mut pipe: impl Read + Send + 'static) -> Receiver<Vec<u8>> {
     receiver
 }
 
-/// A running broker on a port of its own.
+/// A running broker on its own port.
 pub(crate) struct Broker {
     process: Process,
     port: String,
-    /// Of the admin API, where `admin.listen` is set.
+    /// The URL of the admin API, if `admin.listen` is set.
     admin: Option<String>,
 }
 
@@ -182,13 +186,13 @@ impl Broker {
         Self::with(&[])
     }
 
-    /// With settings of the form `KEY=VALUE`.
+    /// Starts a broker with settings of the form `KEY=VALUE`.
     pub(crate) fn with(settings: &[&str]) -> Self {
-        Self::told(&[], settings)
+        Self::with_options(&[], settings)
     }
 
-    /// With further options of `serve`.
-    pub(crate) fn told(options: &[&str], settings: &[&str]) -> Self {
+    /// Starts a broker with further options of `serve`.
+    pub(crate) fn with_options(options: &[&str], settings: &[&str]) -> Self {
         let mut arguments = vec!["serve", "--memory", "--listen", "127.0.0.1:0", "--threads", "1"];
         arguments.extend(options);
         for setting in settings {
@@ -215,18 +219,18 @@ impl Broker {
         &self.port
     }
 
-    /// Stops the broker in order; gives what it has logged.
+    /// Stops the broker cleanly; returns its log.
     pub(crate) fn stop(self) -> String {
         self.process.interrupt();
         self.process.end().expect(0).stderr
     }
 
-    /// The address of the admin API.
+    /// The URL of the admin API.
     pub(crate) fn admin(&self) -> &str {
         self.admin.as_deref().expect("the test has set admin.listen")
     }
 
-    /// Asks for contracts to the end.
+    /// Runs `tautwire discover`.
     pub(crate) fn discover(&self, arguments: &[&str]) -> Ended {
         run(&self.arguments("discover", arguments))
     }
@@ -236,7 +240,7 @@ impl Broker {
         [&[command, "-h", "127.0.0.1", "-p", &self.port], arguments].concat()
     }
 
-    /// Publishes and waits for the end.
+    /// Runs `tautwire pub`.
     pub(crate) fn publish(&self, arguments: &[&str]) -> Ended {
         run(&self.arguments("pub", arguments))
     }
@@ -249,19 +253,19 @@ impl Broker {
         Process::start(&self.arguments("pub", arguments))
     }
 
-    /// Subscribes to the end, however it comes.
+    /// Runs `tautwire sub` until it ends.
     pub(crate) fn subscribe_to_end(&self, arguments: &[&str]) -> Ended {
         run(&self.arguments("sub", arguments))
     }
 
-    /// Starts to subscribe and returns when the broker has granted it.
+    /// Starts `tautwire sub`; returns once the broker has acknowledged the subscription.
     pub(crate) fn subscribe(&self, arguments: &[&str]) -> Process {
         let mut process = Process::start(&self.arguments("sub", &[&["-d"], arguments].concat()));
         process.wait_for("subscribed ");
         process
     }
 
-    /// The same with nobody reading what it prints.
+    /// Starts `tautwire sub` without reading its output.
     pub(crate) fn subscribe_without_reader(&self, arguments: &[&str]) -> Process {
         let mut process = Process::start_without_reader(&self.arguments("sub", &[&["-d"], arguments].concat()));
         process.wait_for("subscribed ");

@@ -201,7 +201,7 @@ fn a_publisher_whose_broker_goes_away_ends_with_2() {
     let mut publisher = broker.start_publish(&["-d", "-q", "1", "-l", "a"]);
     publisher.wait_for("connected as");
     drop(broker);
-    publisher.wait_for("the connection is lost");
+    publisher.wait_for("connection lost");
     publisher.end().expect(2);
 }
 

@@ -53,7 +53,9 @@ fn a_search_of_counters_that_finds_nothing_says_so() {
     let search = |text: &str| {
         run(&["stats", "show", "--search", text, "--admin", broker.admin(), "--token-file", &token]).expect(0)
     };
-    for (text, reason) in [("no_such_counter", "no counter has such a name"), ("violations_rejected", "each is 0")] {
+    for (text, reason) in
+        [("no_such_counter", "no metric has such a name"), ("violations_rejected", "all matching metrics are 0")]
+    {
         let ended = search(text);
         assert_eq!(ended.text(), "");
         assert!(ended.stderr.contains(text) && ended.stderr.contains(reason), "{}", ended.stderr);
@@ -81,7 +83,7 @@ fn the_api_is_asked_over_tls() {
     };
     ask(&["clients", "list"], &["--ca", &ca]).expect(0);
     ask(&["config", "diff"], &["--ca", &ca]).expect(0);
-    // The broker is not believed to be what it says, and the token does not leave.
+    // The broker cannot prove its identity, so the token is not sent.
     let stranger = ask(&["clients", "list"], &["--ca", &format!("{tls}/server.pem")]);
     assert!(stranger.code == Some(2) && stranger.stderr.contains("certificate"), "{stranger:?}");
     let plain = broker.admin().replace("https://", "http://");
@@ -166,7 +168,7 @@ fn what_is_published_is_watched() {
     let setting = format!("admin.token_file={token}");
     let broker = Broker::with(&[&setting, "admin.listen=127.0.0.1:0", "sys.interval_s=1"]);
     let admin = ["--admin", broker.admin(), "--token-file", &token];
-    // What the broker says of itself comes each second.
+    // The broker publishes this topic every second.
     let shown = run(&[&["tap", "-C", "2", "$SYS/broker/uptime"], &admin[..]].concat()).expect(0).text();
     assert_eq!(shown.lines().count(), 2, "{shown}");
     assert!(shown.lines().all(|line| line.contains(" - $SYS/broker/uptime ")), "{shown}");
@@ -181,10 +183,10 @@ fn what_is_not_understood_is_said() {
     for (words, part) in [
         (&["clients"][..], "tautwire clients list"),
         (&["clients", "lst"], "tautwire clients list"),
-        (&["clients", "list"], "--admin and --token-file are needed"),
+        (&["clients", "list"], "--admin and --token-file are required"),
         (&["clients", "list", "x"], "unexpected argument"),
-        (&["clients", "show"], "write the Client Identifier"),
-        (&["why", "a"], "write CLIENT and TOPIC"),
+        (&["clients", "show"], "expected the client identifier"),
+        (&["why", "a"], "expected CLIENT and TOPIC"),
         (&["client"], "did you mean clients?"),
     ] {
         let ended = run(words).expect(1);

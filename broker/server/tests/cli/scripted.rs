@@ -1,4 +1,4 @@
-//! `tautwire pub` and `tautwire sub` against a broker that refuses, repeats, falls silent or breaks the rules.
+//! `tautwire pub` and `tautwire sub` against a broker that refuses, resends, stops responding or violates the protocol.
 
 use std::num::NonZeroU16;
 
@@ -30,7 +30,7 @@ fn message(packet_id: u16, topic: &'static str, payload: &'static str) -> Packet
     })
 }
 
-/// Grants the SUBSCRIBE that comes next.
+/// Grants the next SUBSCRIBE.
 fn grant(peer: &mut Peer) {
     let packet = peer.packet();
     let Packet::Subscribe(subscribe) = packet.as_packet() else { panic!("{packet:?}") };
@@ -100,7 +100,7 @@ fn no_more_messages_are_under_way_than_the_broker_takes() {
     let mut peer =
         broker.accept_with_connack(&[Property::ReceiveMaximum(NonZeroU16::MIN), Property::ServerKeepAlive(3)]);
     assert!(matches!(peer.packet().as_packet(), Packet::Publish(_)));
-    // The client has nothing else to say until the keep alive asks for a word.
+    // The client sends nothing else until the keep alive is due.
     assert!(matches!(peer.packet().as_packet(), Packet::PingReq));
     peer.send(&Packet::PingResp);
     let puback = |packet_id| PubAck { packet_id, reason: PubAckReason::Success, properties: Properties::EMPTY };
@@ -161,7 +161,7 @@ fn a_message_that_the_broker_refuses_by_disconnecting_ends_with_2_and_the_reason
         reason: DisconnectReason::TopicNameInvalid,
         properties: Properties::from_list(&[Property::ReasonString("no such place")]),
     }));
-    // Whether our DISCONNECT has left before that is a matter of moments.
+    // Our DISCONNECT may or may not have been sent before that.
     drop(peer);
     let stderr = publisher.end().expect(2).stderr;
     assert!(stderr.contains("(Topic Name invalid (0x90): no such place) [server_disconnected]"), "{stderr}");
@@ -277,7 +277,7 @@ fn a_message_that_comes_after_the_last_wanted_one_is_left_to_the_session() {
         payload: b"one",
     }));
     assert!(matches!(peer.packet().as_packet(), Packet::PubRec(_)));
-    // The client ends, but owes the PUBCOMP of the message that it printed.
+    // The client ends, but still has to send the PUBCOMP of the printed message.
     peer.send(&message(4, "a", "two"));
     peer.send(&Packet::PubRel(PubRel {
         packet_id: id(3),
@@ -395,5 +395,5 @@ fn an_interrupted_publisher_with_unacknowledged_messages_says_goodbye_and_fails(
     publisher.interrupt();
     expect_disconnect(&mut peer);
     drop(peer);
-    assert!(publisher.end().expect(2).stderr.contains("interrupted after 1 messages; 1 of them are not acknowledged"));
+    assert!(publisher.end().expect(2).stderr.contains("interrupted after 1 messages, 1 of them unacknowledged"));
 }

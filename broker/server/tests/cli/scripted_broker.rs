@@ -1,4 +1,4 @@
-//! A broker that says exactly what a test wants, to one client.
+//! A broker that sends exactly what a test specifies, to one client.
 
 use std::io::{ErrorKind, Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
@@ -8,7 +8,7 @@ use tautwire_protocol::{
     ConnAck, ConnectReason, DecodeOptions, OwnedPacket, Packet, Properties, Property, ProtocolVersion, decode,
 };
 
-/// How long one expectation may take. No test waits this long unless it fails.
+/// Timeout of an expectation; only reached if a test fails.
 const EXPECT_TIMEOUT: Duration = Duration::from_secs(90);
 
 pub(crate) struct ScriptedBroker {
@@ -88,7 +88,7 @@ impl Peer {
             match self.stream.read(&mut chunk) {
                 Ok(0) => return None,
                 Ok(count) => self.received.extend_from_slice(&chunk[..count]),
-                // With a timeout the kernel does not begin anew by itself.
+                // With a timeout, the kernel does not restart the call.
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
                 Err(error) => panic!("reads in time: {error}"),
             }

@@ -1,4 +1,4 @@
-//! A folder of certificates, and a broker that uses them.
+//! A folder with certificates, and a broker that uses them.
 
 use std::fs;
 use std::io::{Read as _, Write as _};
@@ -54,7 +54,7 @@ impl Drop for Folder {
 pub(crate) struct Broker {
     process: Process,
     pub(crate) port: u16,
-    /// Of the WebSocket.
+    /// The WebSocket port.
     pub(crate) web_port: u16,
 }
 
@@ -65,7 +65,7 @@ impl Broker {
         Broker::with(&[&[certificate.as_str(), key.as_str()], settings].concat())
     }
 
-    /// With these settings alone.
+    /// Starts a broker with only these settings.
     pub(crate) fn with(settings: &[&str]) -> Broker {
         let mut arguments = vec!["serve", "--memory", "--threads", "1"];
         arguments.extend(["--listen", "mqtts://127.0.0.1:0", "--listen", "wss://127.0.0.1:0/mqtt"]);
@@ -86,13 +86,13 @@ impl Broker {
         &mut self.process
     }
 
-    /// `tautwire pub` by TLS, with these options.
+    /// Runs `tautwire pub` over TLS with these options.
     pub(crate) fn publish(&self, options: &[&str]) -> Ended {
         let port = self.port.to_string();
         run(&[&["pub", "-p", &port, "demo/hello", "hi"], options].concat())
     }
 
-    /// Connects by a name; gives the bytes with which the broker answers CONNECT, or why there is no answer.
+    /// Connects using a name; returns the response to CONNECT, or the error.
     pub(crate) fn connect(&self, folder: &Folder, name: &str, client: Option<&str>) -> Result<Vec<u8>, String> {
         const CONNECT: &[u8] = b"\x10\x0D\x00\x04MQTT\x04\x02\x00\x0A\x00\x01a";
         let mut roots = RootCertStore::empty();

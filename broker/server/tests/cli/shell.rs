@@ -1,4 +1,4 @@
-//! Completions, asked as the shells ask them, and manual pages as `man` reads them.
+//! Shell completions, as the shells request them, and manual pages, as `man` reads them.
 
 use std::fs;
 use std::process::{Command, Output};
@@ -6,24 +6,24 @@ use std::process::{Command, Output};
 use crate::contracts::Folder;
 use crate::process::run;
 
-/// The script for a shell, in a file.
+/// Writes the completion script for a shell to a file.
 fn script(shell: &str, folder: &Folder) -> String {
     let path = folder.path(shell);
     fs::write(&path, run(&["completion", shell]).expect(0).stdout).expect("written");
     path
 }
 
-/// What a program prints; `None` where it is not installed and need not be.
+/// Runs a program and returns its output; `None` if it is not installed and not required.
 fn run_program(program: &str, arguments: &[&str]) -> Option<String> {
-    // A shell that waits for ever fails the test.
+    // A shell that hangs fails the test.
     match Command::new("timeout").arg("60").arg(program).args(arguments).env("LC_ALL", "C.UTF-8").output() {
         Ok(Output { status, .. }) if status.code() == Some(127) => {
             assert!(std::env::var_os("TAUTWIRE_REQUIRED").is_none(), "{program} is not installed");
             None
         }
         Ok(output) => {
-            let told = String::from_utf8_lossy(&output.stderr);
-            assert!(output.status.success() && told.is_empty(), "{program}: {}: {told}", output.status);
+            let stderr_text = String::from_utf8_lossy(&output.stderr);
+            assert!(output.status.success() && stderr_text.is_empty(), "{program}: {}: {stderr_text}", output.status);
             Some(String::from_utf8_lossy(&output.stdout).into_owned())
         }
         Err(error) => panic!("timeout: {error}"),
@@ -87,7 +87,7 @@ fn zsh_completes_commands_options_and_keys() {
         ("tautwire user add --no-s", "--no-scram"),
         ("tautwire cluster config sh", "show"),
     ] {
-        // A shell in a terminal of its own is typed to; each read waits for what is to come.
+        // Type into a shell in a pseudo-terminal; each read waits for the expected output.
         let ask = format!(
             "zmodload zsh/zpty; zpty tty zsh -f -i; \
              zpty -w tty 'PS1=; autoload -U compinit; compinit -u -D; source {script}; echo rea\"\"dy'; \

@@ -1,4 +1,4 @@
-//! `pub` and `sub` by TLS: what they are told, and what they say is wrong.
+//! `pub` and `sub` over TLS: options and errors.
 
 use std::fs;
 
@@ -7,7 +7,7 @@ use rcgen::{BasicConstraints, CertificateParams, IsCa, KeyPair};
 use crate::process::{Broker as PlainBroker, Process, run};
 use crate::secured::{Broker, Folder};
 
-/// Fails unless `pub` with these options ends with this code, and says this.
+/// Checks that `pub` with these options ends with this exit code and message.
 #[track_caller]
 fn refused(broker: &Broker, options: &[&str], exit: i32, code: &str, part: &str) {
     let ended = broker.publish(options).expect(exit);
@@ -18,7 +18,7 @@ fn refused(broker: &Broker, options: &[&str], exit: i32, code: &str, part: &str)
     );
 }
 
-/// A certificate for localhost that vouches for itself, and its key.
+/// A self-signed certificate for localhost, and its key.
 fn self_signed(folder: &Folder, is_ca: IsCa) -> [String; 2] {
     let mut params = CertificateParams::new(vec!["localhost".to_owned()]).expect("a name");
     params.is_ca = is_ca;
@@ -84,7 +84,7 @@ fn a_self_signed_broker_is_trusted_where_its_certificate_is() {
     refused(&broker, &["--ca", &ca], 2, "tls_self_signed", "self-signed");
     broker.publish(&["--ca", &certificate]).expect(0);
 
-    // As `openssl req -x509` makes them.
+    // A certificate like `openssl req -x509` creates it.
     self_signed(&folder, IsCa::Ca(BasicConstraints::Unconstrained));
     let broker = Broker::with(&settings);
     refused(&broker, &["--ca", &ca], 2, "tls_self_signed", "self-signed");

@@ -18,8 +18,8 @@ fn tokens_are_added_listed_and_removed_and_the_file_does_not_have_them() {
     let secret = first.trim_end();
     assert!(secret.starts_with("tautwire_") && secret.len() > 64, "{secret}");
     assert_ne!(first, second.text());
-    let held = fs::read_to_string(file).expect("a file");
-    assert!(!held.contains(secret) && !held.contains(&secret["tautwire_".len()..]), "{held}");
+    let stored = fs::read_to_string(file).expect("a file");
+    assert!(!stored.contains(secret) && !stored.contains(&secret["tautwire_".len()..]), "{stored}");
     assert_eq!(fs::metadata(file).expect("a file").permissions().mode() & 0o777, 0o600);
     let listed = run(&["token", "list", "-f", file]).expect(0).text();
     let lines: Vec<&str> = listed.lines().collect();
@@ -36,21 +36,27 @@ fn what_cannot_be_done_is_said() {
     let folder = Folder::new(&[("wrong", "[[token]]\nname = \"a\"\nrole = \"root\"\n")]);
     let (file, wrong) = (&folder.path("tokens.toml"), &folder.path("wrong"));
     run(&["token", "add", "-f", file, "--role", "read", "a"]).expect(0);
-    let told = |arguments: &[&str], expected: &str| {
+    let expect_error = |arguments: &[&str], expected: &str| {
         let ended = run(&[&["token"], arguments].concat()).expect(1);
         assert!(ended.stderr.contains(expected), "{}", ended.stderr);
     };
-    told(&["add", "-f", file, "--role", "read", "a"], "there is a token a already");
-    told(&["add", "-f", file, "b"], "--role is needed");
-    told(&["add", "-f", file, "--role", "root", "b"], "expected one of read, operate, administer");
-    told(&["add", "-f", file, "--role", "read", "a b"], "a name has 1 to 64 letters");
-    told(&["add", "-f", file, "--role", "read"], "write the name of one token");
-    told(&["add", "-f", file, "--role", "read", "--expires", "2020-01-01T00:00:00Z", "b"], "a moment to come");
-    told(&["add", "-f", file, "--role", "read", "--days", "0", "b"], "at least 1");
-    told(&["add", "-f", file, "--role", "read", "--days", "1", "--expires", "2999-01-01T00:00:00Z", "b"], "keep one");
-    told(&["add", "-f", wrong, "--role", "read", "b"], ":3: role: expected read, operate or administer [tokens_file]");
-    told(&["list", "-f", wrong], ":3: role");
-    told(&["remove", "-f", file, "b"], "there is no token b");
-    told(&["remove", "-f", &folder.path("gone"), "b"], "cannot be changed");
-    told(&["lsit"], "did you mean token list?");
+    expect_error(&["add", "-f", file, "--role", "read", "a"], "there is a token a already");
+    expect_error(&["add", "-f", file, "b"], "--role is required");
+    expect_error(&["add", "-f", file, "--role", "root", "b"], "expected one of read, operate, administer");
+    expect_error(&["add", "-f", file, "--role", "read", "a b"], "a name has 1 to 64 letters");
+    expect_error(&["add", "-f", file, "--role", "read"], "write the name of one token");
+    expect_error(&["add", "-f", file, "--role", "read", "--expires", "2020-01-01T00:00:00Z", "b"], "a future time");
+    expect_error(&["add", "-f", file, "--role", "read", "--days", "0", "b"], "at least 1");
+    expect_error(
+        &["add", "-f", file, "--role", "read", "--days", "1", "--expires", "2999-01-01T00:00:00Z", "b"],
+        "use one of them",
+    );
+    expect_error(
+        &["add", "-f", wrong, "--role", "read", "b"],
+        ":3: role: expected read, operate or administer [tokens_file]",
+    );
+    expect_error(&["list", "-f", wrong], ":3: role");
+    expect_error(&["remove", "-f", file, "b"], "there is no token b");
+    expect_error(&["remove", "-f", &folder.path("gone"), "b"], "cannot be changed");
+    expect_error(&["lsit"], "did you mean token list?");
 }

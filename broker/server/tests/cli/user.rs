@@ -11,7 +11,7 @@ fn users_are_added_changed_listed_and_removed() {
     let folder = Folder::new(&[("new-password", "second\r\n")]);
     let file = &folder.path("users");
     let added = run_with_input(&["user", "add", "-f", file, "alice"], b"first\n").expect(0);
-    assert!(added.text().starts_with("the user alice is added to "), "{}", added.text());
+    assert!(added.text().starts_with("user alice added to "), "{}", added.text());
     let before = fs::read_to_string(file).expect("a file");
     assert!(before.starts_with("alice:$argon2id$v=19$m=19456,t=2,p=1$") && before.contains(":$scram-sha-512$i="));
     assert_eq!(fs::metadata(file).expect("a file").permissions().mode() & 0o777, 0o600);
@@ -41,22 +41,26 @@ fn what_cannot_be_done_is_said() {
         ),
     ]);
     let (file, old, wrong) = (&folder.path("users"), &folder.path("old"), &folder.path("wrong"));
-    let told = |arguments: &[&str], input: &[u8], expected: &str| {
+    let expect_error = |arguments: &[&str], input: &[u8], expected: &str| {
         let ended = run_with_input(&[&["user"], arguments].concat(), input).expect(1);
         assert!(ended.stderr.contains(expected), "{}", ended.stderr);
         assert!(!ended.stderr.contains("hunter2"), "{}", ended.stderr);
     };
-    told(&["add", "-f", file, "a:b"], b"x", "a user name has no colons");
-    told(&["add", "-f", file, "alice"], b"", "no password came by standard input");
-    told(&["add", "-f", file, "alice"], b"\n", "a password has 1 to 65,535 bytes");
-    told(&["add", "-f", old, "bob"], b"x", "there is a user bob already");
-    told(&["add", "-f", file, "--password", "hunter2", "alice"], b"", "can be read by every user of this machine");
-    told(&["add", "-f", file], b"", "write the name of one user");
-    told(&["passwd", "-f", file, "alice"], b"x", "cannot be read");
-    told(&["passwd", "-f", old, "alice"], b"x", "there is no user alice [user_unknown]");
-    told(&["remove", "-f", old, "alice"], b"", "there is no user alice [user_unknown]");
-    told(&["list", "-f", wrong], b"", ":1: there is no hash behind the user name");
-    told(&["lsit"], b"", "did you mean user list?");
+    expect_error(&["add", "-f", file, "a:b"], b"x", "a user name has no colons");
+    expect_error(&["add", "-f", file, "alice"], b"", "no password came by standard input");
+    expect_error(&["add", "-f", file, "alice"], b"\n", "a password has 1 to 65,535 bytes");
+    expect_error(&["add", "-f", old, "bob"], b"x", "there is a user bob already");
+    expect_error(
+        &["add", "-f", file, "--password", "hunter2", "alice"],
+        b"",
+        "can be read by every user of this machine",
+    );
+    expect_error(&["add", "-f", file], b"", "write the name of one user");
+    expect_error(&["passwd", "-f", file, "alice"], b"x", "cannot be read");
+    expect_error(&["passwd", "-f", old, "alice"], b"x", "there is no user alice [user_unknown]");
+    expect_error(&["remove", "-f", old, "alice"], b"", "there is no user alice [user_unknown]");
+    expect_error(&["list", "-f", wrong], b"", ":1: there is no hash behind the user name");
+    expect_error(&["lsit"], b"", "did you mean user list?");
     assert_eq!(run(&["user", "list", "-f", old]).expect(0).text(), "bob  mosquitto $6$\n");
 }
 
@@ -106,15 +110,15 @@ fn a_message_is_published_by_scram_and_the_password_stays_here() {
         let refused = publish(hash, "wrong").expect(3);
         assert!(refused.stderr.contains("Bad User Name or Password (0x86)"), "{}", refused.stderr);
     }
-    let told = |arguments: &[&str], expected: &str| {
+    let expect_error = |arguments: &[&str], expected: &str| {
         let ended = broker.publish(arguments).expect(1);
         assert!(ended.stderr.contains(expected), "{}", ended.stderr);
     };
     let secret = folder.path("secret");
-    told(&["--scram", "sha-256", "-u", "a,b", "demo", "hi"], "--scram needs a user name (-u) and a password");
-    told(&["--scram", "sha-256", "--password-file", &secret, "demo", "hi"], "--scram needs a user name (-u)");
-    told(&["--scram", "sha-1", "demo", "hi"], "expected one of sha-256, sha-512");
-    told(&["-V", "3.1.1", "--scram", "sha-256", "demo", "hi"], "--scram needs MQTT 5.0");
+    expect_error(&["--scram", "sha-256", "-u", "a,b", "demo", "hi"], "--scram needs a user name (-u) and a password");
+    expect_error(&["--scram", "sha-256", "--password-file", &secret, "demo", "hi"], "--scram needs a user name (-u)");
+    expect_error(&["--scram", "sha-1", "demo", "hi"], "expected one of sha-256, sha-512");
+    expect_error(&["-V", "3.1.1", "--scram", "sha-256", "demo", "hi"], "--scram needs MQTT 5.0");
 }
 
 #[test]
@@ -128,7 +132,7 @@ fn the_commands_to_try_first_name_a_user_where_clients_need_a_password() {
         settings.iter().for_each(|setting| arguments.extend(["--set", setting]));
         let mut broker = Process::start_without_reader(&arguments);
         assert!(broker.output_line().starts_with("listening on "));
-        // The broker prints all of it before it looks for signals.
+        // The broker prints everything before it handles signals.
         broker.interrupt();
         let lines: String = std::iter::from_fn(|| Some(broker.output_line()).filter(|line| !line.is_empty())).collect();
         broker.end().expect(0);
@@ -181,6 +185,6 @@ fn a_password_file_that_is_missing_or_that_all_may_read_is_named_with_its_key() 
     fs::set_permissions(file, fs::Permissions::from_mode(0o644)).expect("it is ours");
     let open = run(&["config", "check", "--config", config]).expect(0).stderr;
     let expected =
-        format!("warning: auth.password_file: everybody on this machine may read {file}; run: chmod o= {file}");
+        format!("warning: auth.password_file: every user of this machine can read {file}; run: chmod o= {file}");
     assert!(open.contains(&expected), "{open}");
 }

@@ -1,4 +1,4 @@
-//! Access rules, as clients and operators see them: read at start and again, and explained.
+//! Access rules as clients and operators see them: loaded at startup, reloaded, and explained.
 
 use std::thread;
 use std::time::{Duration, Instant};
@@ -71,7 +71,7 @@ fn clients_do_what_rules_allow_in_both_versions() {
         let mut old = world.broker.connect(V3_1_1, "device-3");
         let filters = ["devices/device-3/down", "devices/device-1/down"];
         assert_eq!(old.subscribe_all(&filters.map(|filter| (filter, options(AtLeastOnce))), &[]), [1, 0x80]);
-        // It has no other answer, and nobody gets the message.
+        // MQTT 3.1.1 has no negative acknowledgement; the message is not delivered.
         assert_eq!(old.publish("devices/device-1/up", AtLeastOnce, b"forged"), 0);
         assert_eq!(old.publish("devices/device-3/up", AtLeastOnce, b"true"), 0);
         assert_eq!(operator.receive().payload(), b"true");
@@ -109,7 +109,7 @@ fn a_reload_takes_away_what_is_not_allowed_any_more_and_leaves_the_rest() {
         assert!(answer.contains("\"rules\":4"), "{answer}");
         let deadline = Instant::now() + EXPECT_TIMEOUT;
         while world.count("subscriptions_taken_away") == 0 {
-            assert!(Instant::now() < deadline, "the subscription was not taken away");
+            assert!(Instant::now() < deadline, "the subscription was not removed");
             thread::sleep(Duration::from_millis(5));
         }
         assert_eq!(operator.publish("devices/device-1/down", AtLeastOnce, b"after"), 0x10);
@@ -129,15 +129,15 @@ fn a_reload_that_finds_anything_wrong_changes_nothing_and_says_where() {
         assert!(body.contains("access.toml:19:") && body.contains("access_unknown_role"), "{body}");
     }
     let mut stranger = world.broker.connect(V5, "stranger");
-    assert_eq!(stranger.publish("devices/stranger/up", AtLeastOnce, b"x"), 0x87, "no half of the file holds");
+    assert_eq!(stranger.publish("devices/stranger/up", AtLeastOnce, b"x"), 0x87, "the file is not applied in part");
     world.folder.write("access.toml", &RULES.replace("device-*", "*"));
     world.broker.signal("HUP");
     let deadline = Instant::now() + EXPECT_TIMEOUT;
     while stranger.publish("devices/stranger/up", AtLeastOnce, b"x") == 0x87 {
-        assert!(Instant::now() < deadline, "the rules were not read again");
+        assert!(Instant::now() < deadline, "the rules were not reloaded");
     }
     let log = world.broker.end();
-    assert!(log.contains("SIGHUP: the configuration and the files it names are read; 4 rules"), "{log}");
+    assert!(log.contains("SIGHUP: reloaded the configuration and its files; 4 rules"), "{log}");
 }
 
 #[test]
@@ -178,7 +178,7 @@ fn the_audit_log_has_who_came_and_what_was_denied() {
     assert!(log.lines().all(|line| line.starts_with("{\"time\":\"") && line.ends_with('}')), "{log}");
 }
 
-/// Whoever is denied something, as often as it wants, does not fill the disk.
+/// A client that is denied repeatedly does not fill the disk.
 #[test]
 fn unauthenticated_audit_events_are_rate_limited_and_counted() {
     let folder = Folder::new(&[("access.toml", RULES), ("token", TOKEN)]);
@@ -205,15 +205,15 @@ fn unauthenticated_audit_events_are_rate_limited_and_counted() {
     let written = log.matches("\"event\":\"denied\"").count() as u64;
     assert_eq!(written + lost, MESSAGES);
     assert!(log.len() < 20 << 20 && log.contains("\"event\":\"lost\",\"lines\":"), "{} bytes", log.len());
-    assert!(log.contains("\"event\":\"disconnect\""), "others are written all the same");
+    assert!(log.contains("\"event\":\"disconnect\""), "other events are still written");
 }
 
 #[test]
 fn a_file_of_rules_that_is_wrong_or_missing_keeps_the_broker_from_starting() {
     let folder = Folder::new(&[("access.toml", "")]);
     let path = folder.path().join("access.toml").display().to_string();
-    let said = Broker::refused(&[&format!("acl.file={path}")]);
-    assert!(said.contains("access_empty"), "{said}");
-    let said = Broker::refused(&[&format!("acl.file={path}.gone")]);
-    assert!(said.contains("access_unreadable") && said.contains("access.toml.gone"), "{said}");
+    let stderr = Broker::refused(&[&format!("acl.file={path}")]);
+    assert!(stderr.contains("access_empty"), "{stderr}");
+    let stderr = Broker::refused(&[&format!("acl.file={path}.gone")]);
+    assert!(stderr.contains("access_unreadable") && stderr.contains("access.toml.gone"), "{stderr}");
 }

@@ -1,4 +1,4 @@
-//! AUTH and authentication methods, of which the broker has none.
+//! AUTH and authentication methods, of which this broker has none configured.
 
 use tautwire_protocol::{Auth, AuthReason, Properties, Property};
 
@@ -36,7 +36,7 @@ fn auth_without_an_agreed_method_is_refused() {
     }
 }
 
-/// 3.15.2.1 of 5.0: the short form means success with no properties; no less a Protocol Error here.
+/// 3.15.2.1 of 5.0: the short form means success with no properties; it is a Protocol Error here all the same.
 #[test]
 fn a_short_auth_is_refused() {
     let broker = Broker::start();
@@ -72,7 +72,7 @@ fn auth_before_connect_closes_the_connection() {
     client.expect_closed();
 }
 
-/// [MQTT-4.12.0-6]: no AUTH and no Authentication Method from the broker when the client named none.
+/// [MQTT-4.12.0-6]: the broker sends no AUTH and no Authentication Method if the client named none.
 #[test]
 fn connack_names_no_authentication_method_unasked() {
     let broker = Broker::start();

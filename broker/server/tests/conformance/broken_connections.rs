@@ -1,5 +1,5 @@
-//! Deliveries over connections that break all the time, at every place of the handshakes: publishers and subscribers
-//! keep their own half of the session state, as the standard asks of clients, and come back again and again.
+//! Deliveries over connections that break at every step of the handshakes. Publishers and subscribers keep their own half of the session
+//! state, as the standard requires of clients, and reconnect again and again.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::thread;
@@ -14,32 +14,32 @@ use crate::support::{
 const PUBLISHERS: usize = 3;
 const SUBSCRIBERS: usize = 3;
 const MESSAGES: usize = 120;
-/// How many messages a publisher leaves unacknowledged.
+/// Unacknowledged messages of a publisher.
 const WINDOW: usize = 8;
 const TOPIC: &str = "broken";
 
-/// Breaks a connection in one of the ways there are.
-fn break_off(client: Client, scatter: &mut Rng, left_open: &mut Vec<Client>) {
+/// Breaks a connection in one of several ways.
+fn break_connection(client: Client, scatter: &mut Rng, left_open: &mut Vec<Client>) {
     match scatter.below(3) {
         0 => client.cut(),
-        // Possibly with packets unread, which resets the connection.
+        // Possibly with unread packets, which resets the connection.
         1 => drop(client),
-        // For the next connection to take over.
+        // Left open for the next connection to take over.
         _ => left_open.push(client),
     }
 }
 
-/// What a publisher still has to bring to its end.
-struct Unfinished {
+/// A message that the publisher has not completed.
+struct PendingPublish {
     id: u16,
     text: String,
-    /// PUBREC has come: PUBREL is to be sent, never the PUBLISH again [MQTT-4.3.3-6].
+    /// PUBREC has arrived: PUBREL is to be sent, and never the PUBLISH again [MQTT-4.3.3-6].
     received: bool,
 }
 
 /// Publishes `MESSAGES` numbers over connections that break.
 fn publish_all(connecting: &ConnectBuilder<'_>, name: &str, qos: QoS, mut scatter: Rng) {
-    let mut unfinished: VecDeque<Unfinished> = VecDeque::new();
+    let mut unfinished: VecDeque<PendingPublish> = VecDeque::new();
     let mut next = 0;
     let mut left_open = Vec::new();
     while next < MESSAGES || !unfinished.is_empty() {
@@ -53,7 +53,7 @@ fn publish_all(connecting: &ConnectBuilder<'_>, name: &str, qos: QoS, mut scatte
         }
         for _ in 0..1 + scatter.below(4 * WINDOW) {
             while next < MESSAGES && unfinished.len() < WINDOW {
-                let message = Unfinished { id: next as u16 + 1, text: format!("{name} {next}"), received: false };
+                let message = PendingPublish { id: next as u16 + 1, text: format!("{name} {next}"), received: false };
                 client.send_publish_as(&OutgoingPublish::new(TOPIC, qos, message.text.as_bytes()), message.id);
                 unfinished.push_back(message);
                 next += 1;
@@ -75,16 +75,16 @@ fn publish_all(connecting: &ConnectBuilder<'_>, name: &str, qos: QoS, mut scatte
                 other => panic!("expected an acknowledgement, got {other:?}"),
             }
         }
-        break_off(client, &mut scatter, &mut left_open);
+        break_connection(client, &mut scatter, &mut left_open);
     }
 }
 
-/// Takes messages over connections that break until `total` different ones are there; gives all that were new by the
-/// rules of the client's half of QoS 2, in their order.
-fn take_all(connecting: &ConnectBuilder<'_>, total: usize, mut scatter: Rng) -> Vec<String> {
+/// Receives messages over connections that break, until `total` different ones have arrived. Returns all that were new by the rules of the
+/// client's half of QoS 2, in order.
+fn receive_all(connecting: &ConnectBuilder<'_>, total: usize, mut scatter: Rng) -> Vec<String> {
     let mut taken = Vec::new();
     let mut different = HashSet::new();
-    // QoS 2 messages that are not released yet: seen again, they are no new messages [MQTT-4.3.3-10].
+    // QoS 2 messages that are not released yet: a repetition is not a new message [MQTT-4.3.3-10].
     let mut unreleased = HashSet::new();
     let mut left_open = Vec::new();
     while different.len() < total || !unreleased.is_empty() {
@@ -115,12 +115,12 @@ fn take_all(connecting: &ConnectBuilder<'_>, total: usize, mut scatter: Rng) -> 
                 other => panic!("expected PUBLISH or PUBREL, got {other:?}"),
             }
         }
-        break_off(client, &mut scatter, &mut left_open);
+        break_connection(client, &mut scatter, &mut left_open);
     }
     taken
 }
 
-/// Runs publishers and subscribers against one another; gives what each subscriber took.
+/// Runs publishers and subscribers concurrently. Returns what each subscriber received.
 fn run(case: Case, broker: &Broker, qos: QoS) -> Vec<Vec<String>> {
     let names: Vec<String> = (0..PUBLISHERS.max(SUBSCRIBERS)).map(|number| number.to_string()).collect();
     let ids = |kind: &str| names.iter().map(|name| format!("{kind}-{name}")).collect::<Vec<_>>();
@@ -142,14 +142,14 @@ fn run(case: Case, broker: &Broker, qos: QoS) -> Vec<Vec<String>> {
             .enumerate()
             .map(|(number, id)| {
                 let connecting = persistent(id);
-                scope.spawn(move || take_all(&connecting, PUBLISHERS * MESSAGES, Rng(number as u64 + 100)))
+                scope.spawn(move || receive_all(&connecting, PUBLISHERS * MESSAGES, Rng(number as u64 + 100)))
             })
             .collect();
-        taking.into_iter().map(|taking| taking.join().expect("the subscriber took all")).collect()
+        taking.into_iter().map(|taking| taking.join().expect("the subscriber received all")).collect()
     })
 }
 
-/// The numbers of each publisher, in the order taken.
+/// The numbers of each publisher, in the order received.
 fn by_publisher(taken: &[String]) -> HashMap<&str, Vec<usize>> {
     let mut numbers: HashMap<&str, Vec<usize>> = HashMap::new();
     for text in taken {
@@ -172,8 +172,7 @@ fn qos_2_messages_arrive_exactly_once_and_in_order() {
     });
 }
 
-/// [MQTT-4.3.2-3], [MQTT-4.3.2-4], [MQTT-4.4.0-1], [MQTT-4.6.0-5]: none is lost, some come twice, and each first
-/// coming is in order.
+/// [MQTT-4.3.2-3], [MQTT-4.3.2-4], [MQTT-4.4.0-1], [MQTT-4.6.0-5]: none is lost, some are duplicated, and first arrivals are in order.
 #[test]
 fn qos_1_messages_arrive_at_least_once_and_in_order() {
     every_case(|case| {
@@ -188,7 +187,7 @@ fn qos_1_messages_arrive_at_least_once_and_in_order() {
     });
 }
 
-/// 4.8.2 of 5.0: members of a shared subscription come, take some, acknowledge some, and go; one stays to the end.
+/// 4.8.2 of 5.0: members of a shared subscription join, receive some messages, acknowledge some, and leave; one stays to the end.
 #[test]
 fn a_shared_subscription_loses_nothing_while_members_come_and_go() {
     every_case(|case| {
@@ -213,7 +212,7 @@ fn a_shared_subscription_loses_nothing_while_members_come_and_go() {
                             let mut member = broker.connect(case.version, &format!("passing-{number}-{}", visit % 3));
                             member.subscribe("$share/group/broken", AtLeastOnce);
                             for _ in 0..scatter.below(6) {
-                                // Whether anything comes is up to the others: a ping bounds the wait.
+                                // Other members may receive everything: a ping bounds the wait.
                                 member.ping();
                                 if let Some(message) = member.pending_message()
                                     && scatter.below(3) > 0
@@ -228,7 +227,7 @@ fn a_shared_subscription_loses_nothing_while_members_come_and_go() {
                     })
                 })
                 .collect();
-            passing.into_iter().flat_map(|passing| passing.join().expect("the member came and went")).collect()
+            passing.into_iter().flat_map(|passing| passing.join().expect("the member joined and left")).collect()
         });
         while seen.len() < total {
             seen.insert(staying.receive().text().to_owned());

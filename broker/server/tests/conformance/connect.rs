@@ -80,7 +80,7 @@ fn an_empty_client_id_of_3_1_1_needs_a_clean_session() {
     let broker = Broker::start();
     broker.connect(V3_1_1, "");
     broker.connect(V3_1_1, "");
-    // [MQTT-3.1.3-8] of 3.1.1: return code 2, then the end. Our own codec does not write such a CONNECT.
+    // [MQTT-3.1.3-8] of 3.1.1: return code 2, then the connection is closed. Our own codec does not encode such a CONNECT.
     let mut client = broker.dial(V3_1_1);
     client.send_bytes(b"\x10\x0c\x00\x04MQTT\x04\x00\x00\x3c\x00\x00");
     assert_eq!(client.expect_connack_code(), 2);
@@ -99,7 +99,7 @@ fn an_empty_client_id_is_no_ones_takeover() {
     });
 }
 
-/// [MQTT-3.1.2-16] to [MQTT-3.1.2-19]: without access control any credentials will do.
+/// [MQTT-3.1.2-16] to [MQTT-3.1.2-19]: without access control any credentials are accepted.
 #[test]
 fn user_name_and_password_are_read_in_every_combination() {
     every_version(|case| {
@@ -110,14 +110,14 @@ fn user_name_and_password_are_read_in_every_combination() {
     });
 }
 
-/// 5.0, 3.1.2.9: unlike 3.1.1, a password may stand without a user name.
+/// 5.0, 3.1.2.9: unlike in 3.1.1, a password is allowed without a user name.
 #[test]
 fn a_password_without_a_user_name_is_allowed_in_5_0() {
     let broker = Broker::start();
     broker.connecting(V5, "token").password(b"bearer").open().ping();
 }
 
-/// [MQTT-3.2.2-9] and following: what the broker leaves out means "no limit" or "available".
+/// [MQTT-3.2.2-9] and following: an absent property means "no limit" or "available".
 #[test]
 fn connack_names_the_limits_of_the_broker() {
     let broker = Broker::set(&[
@@ -143,7 +143,7 @@ fn connack_names_the_limits_of_the_broker() {
     assert!(has(Property::SubscriptionIdentifierAvailable(false)));
 }
 
-/// 5.0, 3.2.2.3: absent means available, no maximum below the protocol's own.
+/// 5.0, 3.2.2.3: absent means available, and no maximum below that of the protocol.
 #[test]
 fn connack_denies_nothing_by_default() {
     let broker = Broker::start();
@@ -166,7 +166,7 @@ fn connack_denies_nothing_by_default() {
     }
 }
 
-/// [MQTT-3.1.2-28]: no Response Information unless asked for; when asked, the broker may leave it out.
+/// [MQTT-3.1.2-28]: no Response Information unless requested; if requested, the broker may omit it.
 #[test]
 fn response_information_is_not_sent_unasked() {
     let broker = Broker::start();
@@ -181,7 +181,7 @@ fn response_information_is_not_sent_unasked() {
     broker.connecting(V5, "asked").property(Property::RequestResponseInformation(true)).open().ping();
 }
 
-/// 5.0, 3.1.2.11: every property of CONNECT at once; the User Properties of CONNECT mean nothing to the broker.
+/// 5.0, 3.1.2.11: every property of CONNECT at once; the broker ignores the User Properties of CONNECT.
 #[test]
 fn connect_may_carry_every_property() {
     let broker = Broker::start();
@@ -251,8 +251,8 @@ fn packets_after_a_refused_connect_are_not_processed() {
     witness.expect_nothing();
 }
 
-/// [MQTT-3.1.4-6], [MQTT-3.2.2-6]; 3.1.1: [MQTT-3.1.4-5], [MQTT-3.2.2-4], [MQTT-3.2.2-5]: a refusal says that no session
-/// is present where there is one, ends the connection, and leaves the session and its connection as they were.
+/// [MQTT-3.1.4-6], [MQTT-3.2.2-6]; 3.1.1: [MQTT-3.1.4-5], [MQTT-3.2.2-4], [MQTT-3.2.2-5]: a refusal reports no present session even if
+/// there is one, closes the connection, and leaves the session and its connection unchanged.
 #[test]
 fn a_refused_connect_changes_nothing_and_what_is_behind_it_is_not_processed() {
     every_case(|case| {
@@ -305,8 +305,8 @@ fn a_connect_sent_byte_by_byte_is_accepted() {
     });
 }
 
-/// 5.0, 3.1.2.11.4: the broker sends no packet larger than the client takes, CONNACK included [MQTT-3.1.2-24],
-/// [MQTT-3.2.2-19], [MQTT-3.2.2-20].
+/// 5.0, 3.1.2.11.4: the broker sends no packet larger than the client accepts, including CONNACK [MQTT-3.1.2-24], [MQTT-3.2.2-19],
+/// [MQTT-3.2.2-20].
 #[test]
 fn connack_fits_the_clients_maximum_packet_size() {
     let broker = Broker::set(&["mqtt.receive_maximum=10", "mqtt.maximum_packet_size=70000"]);
@@ -314,7 +314,7 @@ fn connack_fits_the_clients_maximum_packet_size() {
     client.ping();
 }
 
-/// [MQTT-3.2.2-19], [MQTT-3.2.2-20]: a refusal gives its reason in words only where they fit.
+/// [MQTT-3.2.2-19], [MQTT-3.2.2-20]: a refusal has a reason string only if it fits.
 #[test]
 fn a_refusal_fits_the_clients_maximum_packet_size() {
     let broker = Broker::start();
@@ -328,7 +328,7 @@ fn a_refusal_fits_the_clients_maximum_packet_size() {
     assert!(bytes.is_empty() || bytes[3] == 0x8c, "{bytes:02x?}");
 }
 
-/// [MQTT-3.14.4-3]: the connection ends when the client says so.
+/// [MQTT-3.14.4-3]: the broker closes the connection after the client's DISCONNECT.
 #[test]
 fn a_disconnect_is_answered_by_closing() {
     every_version(|case| {

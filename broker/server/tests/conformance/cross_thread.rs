@@ -1,5 +1,5 @@
-//! What must not depend on which thread a client happens to live on. Client ids are spread over the threads, so
-//! several of them take part in each test.
+//! Behaviour that must not depend on the thread of a client. Client ids are distributed over the threads, so each test involves several of
+//! them.
 
 use std::thread;
 
@@ -16,7 +16,7 @@ fn clients(broker: &Broker, name: &str) -> Vec<Client> {
     (0..CLIENTS).map(|number| broker.connect(V5, &format!("{name}-{number}"))).collect()
 }
 
-/// Everybody hears everybody, wherever they are.
+/// Each client receives the messages of each other client, whatever their threads.
 #[test]
 fn every_client_reaches_every_other() {
     every_thread_count(|case| {
@@ -57,7 +57,7 @@ fn no_matching_subscribers_means_on_no_thread() {
     });
 }
 
-/// The end of a session takes its subscriptions away everywhere.
+/// The end of a session removes its subscriptions on all threads.
 #[test]
 fn the_subscriptions_of_an_ended_session_are_gone_on_every_thread() {
     every_thread_count(|case| {
@@ -69,7 +69,7 @@ fn the_subscriptions_of_an_ended_session_are_gone_on_every_thread() {
             subscriber.subscribe("a/#", AtLeastOnce);
             subscriber.subscribe("$share/group/a/b", AtLeastOnce);
             subscriber.disconnect();
-            // The answer to a new connection of that id comes after the end of the session.
+            // The CONNACK of a new connection with that id comes after the end of the session.
             broker.connect(V5, &name).disconnect();
             for publisher in &mut publishers {
                 assert_eq!(publisher.publish("a/b", AtLeastOnce, b"x"), 0x10);
@@ -102,7 +102,7 @@ fn retained_messages_are_the_same_seen_from_every_thread() {
     });
 }
 
-/// 3.3.1.3 of 5.0: between the retained message and the live ones nothing is missing, whoever publishes when.
+/// 3.3.1.3 of 5.0: no message is missing between the retained message and the live ones, regardless of timing.
 #[test]
 fn a_subscription_made_while_a_retained_message_changes_misses_no_change() {
     every_thread_count(|case| {
@@ -120,7 +120,8 @@ fn a_subscription_made_while_a_retained_message_changes_misses_no_change() {
                 scope.spawn(move || {
                     let mut subscriber = broker.connect(V5, &format!("subscriber-{subscriber}"));
                     subscriber.subscribe("state", AtLeastOnce);
-                    // From wherever it came in, every number up to the last one, in order; the boundary may double.
+                    // From the first number received, each number up to the last arrives in order; the first live message may be a
+                    // duplicate.
                     let mut last: Option<u32> = None;
                     while last != Some(299) {
                         let number: u32 = subscriber.receive().text().parse().expect("a number");
@@ -135,7 +136,7 @@ fn a_subscription_made_while_a_retained_message_changes_misses_no_change() {
     });
 }
 
-/// [MQTT-3.1.4-3]: at any time one connection has the client id, whichever threads the rivals arrived on.
+/// [MQTT-3.1.4-3]: at any time one connection has the client id, whichever threads the rivals are on.
 #[test]
 fn concurrent_takeovers_leave_one_connection() {
     every_thread_count(|case| {
@@ -147,7 +148,7 @@ fn concurrent_takeovers_leave_one_connection() {
         });
         let mut survivors = 0;
         for mut rival in rivals {
-            // Each has been thrown out already, or is the one that answers a ping.
+            // Each one has been taken over already, or is the one that answers a ping.
             rival.send_bytes_unless_closed(&[0xc0, 0x00]);
             match rival.next_or_closed() {
                 Some(packet) if matches!(packet.as_packet(), Packet::PingResp) => survivors += 1,
@@ -164,7 +165,7 @@ fn concurrent_takeovers_leave_one_connection() {
     });
 }
 
-/// [MQTT-3.1.2-8]: a will finds its subscribers on every thread.
+/// [MQTT-3.1.2-8]: a will reaches its subscribers on every thread.
 #[test]
 fn wills_reach_every_thread() {
     every_thread_count(|case| {
@@ -184,7 +185,7 @@ fn wills_reach_every_thread() {
     });
 }
 
-/// Subscriptions that come and go under a stream of messages disturb nobody else.
+/// Subscribing and unsubscribing during a stream of messages does not affect other clients.
 #[test]
 fn subscriptions_may_churn_under_load() {
     every_thread_count(|case| {
@@ -215,7 +216,7 @@ fn subscriptions_may_churn_under_load() {
     });
 }
 
-/// [MQTT-3.8.3-3]: No Local goes by client id, not by connection or thread.
+/// [MQTT-3.8.3-3]: No Local depends on the client id, not on the connection or thread.
 #[test]
 fn no_local_holds_on_every_thread() {
     every_thread_count(|case| {

@@ -1,4 +1,4 @@
-//! What `data.path` keeps: a broker that is killed goes on where it was.
+//! Persistence in `data.path`: a killed broker continues with its state.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -13,15 +13,15 @@ use crate::support::http::post;
 use crate::support::property::{response_topic, subscription_identifier};
 use crate::support::{
     AtLeastOnce, AtMostOnce, Broker, Client, ExactlyOnce, Folder, Message, OutgoingPublish, QoS, TOKEN, V3_1_1, V5,
-    WillMessage, admin, back, every_version, options, program, wait_until,
+    WillMessage, admin, every_version, options, program, reconnect, wait_until,
 };
 
-/// How often the broker is killed, for each version.
+/// The number of kills for each version.
 const KILLS: usize = 25;
 /// Messages published between two kills.
 const MESSAGES: usize = 20;
 
-/// A broker that keeps its state in `folder`.
+/// A broker that stores its state in `folder`.
 fn start(folder: &Folder) -> Broker {
     start_with(1, folder)
 }
@@ -30,24 +30,24 @@ fn start_with(threads: usize, folder: &Folder) -> Broker {
     Broker::with(threads, &[&format!("data.path={}", folder.path().join("data").display())])
 }
 
-/// The broker gets no chance to do anything more.
+/// SIGKILL, without a chance to shut down.
 fn kill(broker: Broker) {
     broker.signal("KILL");
     drop(broker);
 }
 
-/// What a subscriber has received over all its connections.
+/// The messages that a subscriber has received over all its connections.
 #[derive(Default)]
 struct Received {
-    /// How often, by the number in the payload.
+    /// The number of arrivals by the number in the payload.
     counts: BTreeMap<usize, usize>,
-    /// QoS 2 identifiers that have not been released.
-    held: BTreeMap<PacketId, usize>,
+    /// QoS 2 identifiers that are not released.
+    unreleased: BTreeMap<PacketId, usize>,
 }
 
 impl Received {
-    /// Takes in and completes up to `count` messages.
-    fn take(&mut self, client: &mut Client, count: usize) {
+    /// Receives and completes up to `count` messages.
+    fn receive(&mut self, client: &mut Client, count: usize) {
         let mut left = count;
         while left > 0 {
             match client.next().as_packet() {
@@ -60,14 +60,14 @@ impl Received {
                         client.send_puback(id.get());
                         left -= 1;
                     } else {
-                        if self.held.insert(id, number) != Some(number) {
+                        if self.unreleased.insert(id, number) != Some(number) {
                             *self.counts.entry(number).or_default() += 1;
                         }
                         client.send_pubrec(id.get());
                     }
                 }
                 Packet::PubRel(release) => {
-                    self.held.remove(&release.packet_id);
+                    self.unreleased.remove(&release.packet_id);
                     client.send_pubcomp(release.packet_id.get());
                     left -= 1;
                 }
@@ -81,8 +81,8 @@ fn qos_of(number: usize) -> QoS {
     if number.is_multiple_of(2) { AtLeastOnce } else { ExactlyOnce }
 }
 
-/// 4.1.0 of 5.0: the server keeps session state. Messages that were acknowledged come to their subscriber, those of QoS 2 once;
-/// the session is there, and what it had begun to receive goes on.
+/// 4.1.0 of 5.0: the server stores session state. Acknowledged messages reach their subscriber, those of QoS 2 once; the session exists,
+/// and exchanges in progress continue.
 #[test]
 fn what_was_acknowledged_survives_a_kill() {
     every_version(|case| {
@@ -92,21 +92,21 @@ fn what_was_acknowledged_survives_a_kill() {
         subscriber.subscribe("t/#", ExactlyOnce);
         let mut received = Received::default();
         for round in 0..KILLS {
-            // Some wait in the queue, some are in flight when the broker is killed.
+            // Some messages are queued and some in flight when the broker is killed.
             subscriber.disconnect();
             let mut publisher = broker.connect(V5, "publisher");
             for number in round * MESSAGES..(round + 1) * MESSAGES {
                 assert_eq!(publisher.publish("t/x", qos_of(number), number.to_string().as_bytes()), 0);
             }
-            let mut client = back(&broker, case.version, "subscriber");
-            received.take(&mut client, MESSAGES / 2);
+            let mut client = reconnect(&broker, case.version, "subscriber");
+            received.receive(&mut client, MESSAGES / 2);
             kill(broker);
-            // Where clients live changes with the number of threads.
+            // The number of threads changes the threads of the clients.
             broker = start_with(1 + round % 3, &folder);
-            subscriber = back(&broker, case.version, "subscriber");
+            subscriber = reconnect(&broker, case.version, "subscriber");
         }
-        while received.counts.len() < KILLS * MESSAGES || !received.held.is_empty() {
-            received.take(&mut subscriber, 1);
+        while received.counts.len() < KILLS * MESSAGES || !received.unreleased.is_empty() {
+            received.receive(&mut subscriber, 1);
         }
         for (number, count) in &received.counts {
             assert!(*count == 1 || qos_of(*number) == AtLeastOnce, "message {number} of QoS 2 came {count} times");
@@ -114,7 +114,7 @@ fn what_was_acknowledged_survives_a_kill() {
     });
 }
 
-/// Retained messages are as they were acknowledged, and those that were cleared stay so.
+/// Retained messages survive as acknowledged, and removed ones stay removed.
 #[test]
 fn retained_messages_survive_a_kill() {
     every_version(|case| {
@@ -137,7 +137,7 @@ fn retained_messages_survive_a_kill() {
     });
 }
 
-/// What messages, wills and subscriptions say of themselves is there after a kill, and when a snapshot has taken the place of the log.
+/// All properties of messages, wills and subscriptions survive a kill, also after a snapshot has replaced the log.
 #[test]
 fn all_of_messages_wills_and_subscriptions_survives_a_kill_and_a_snapshot() {
     const EXPIRY_S: u32 = 3_600;
@@ -173,8 +173,8 @@ fn all_of_messages_wills_and_subscriptions_survives_a_kill_and_a_snapshot() {
         subscriber.disconnect();
         let will = WillMessage::new("t/will", b"gone").qos(AtLeastOnce).property(Property::ContentType("w")).delay_s(1);
         let _mortal = broker.connecting(V5, "mortal").persistent().will(will).open();
-        let said = say_all(OutgoingPublish::new("t/x", AtLeastOnce, b"said"));
-        assert_eq!(broker.connect(V5, "publisher").deliver(&said), 0);
+        let outgoing = say_all(OutgoingPublish::new("t/x", AtLeastOnce, b"said"));
+        assert_eq!(broker.connect(V5, "publisher").deliver(&outgoing), 0);
         kill(broker);
         if is_compacted {
             let data = folder.path().join("data").display().to_string();
@@ -182,11 +182,11 @@ fn all_of_messages_wills_and_subscriptions_survives_a_kill_and_a_snapshot() {
             assert!(compacted.expect("starts").status.success());
         }
         broker = start(&folder);
-        subscriber = back(&broker, V5, "subscriber");
+        subscriber = reconnect(&broker, V5, "subscriber");
         let queued = subscriber.receive();
         check(&queued);
         assert_eq!((queued.qos(), queued.subscription_identifiers()), (AtLeastOnce, vec![77]));
-        // Its own messages are not for it.
+        // No Local: the client does not receive its own messages.
         subscriber.publish("t/own", AtLeastOnce, b"x");
         let will = subscriber.receive();
         assert_eq!((will.topic(), will.properties().content_type()), ("t/will", Some("w")));
@@ -196,7 +196,7 @@ fn all_of_messages_wills_and_subscriptions_survives_a_kill_and_a_snapshot() {
     }
 }
 
-/// What an operator was told is published is there, like what a client was told.
+/// A message that the API has confirmed survives, like one acknowledged to a client.
 #[test]
 fn what_an_operator_published_survives_a_kill() {
     let folder = Folder::new(&[("token", TOKEN)]);
@@ -218,13 +218,13 @@ fn what_an_operator_published_survives_a_kill() {
         observer.subscribe("kept", AtLeastOnce);
         assert_eq!(observer.receive().text(), text);
     }
-    let mut subscriber = back(&broker, V5, "subscriber");
+    let mut subscriber = reconnect(&broker, V5, "subscriber");
     for round in 0..5 {
         assert_eq!(subscriber.receive().text(), round.to_string());
     }
 }
 
-/// 3.1.2.5 of 5.0: the will of a client that was connected is due, whether its session ends with its connection or not.
+/// 3.1.2.5 of 5.0: the will of a connected client is published, whether its session ends with the connection or not.
 #[test]
 fn wills_of_clients_that_were_connected_are_published_after_a_kill() {
     every_version(|case| {
@@ -237,14 +237,14 @@ fn wills_of_clients_that_were_connected_are_published_after_a_kill() {
         let _clean = broker.connecting(case.version, "clean").will(will("will/clean")).open();
         let discarded = broker.connecting(case.version, "discarded").will(will("will/discarded")).open();
         discarded.disconnect();
-        // That has been taken in, and the log has it: nobody waits for that, but a session that lasts is confirmed behind it.
+        // The disconnect is in the log by then: nothing waits for it, but the CONNACK of a persistent session follows it.
         broker.connect(case.version, "discarded").disconnect();
         broker.connecting(V3_1_1, "later").persistent().open().disconnect();
         kill(broker);
         let broker = start(&folder);
-        // Its will is due all the same [MQTT-3.1.2-8].
-        let _back = back(&broker, case.version, "lasting");
-        let mut watcher = back(&broker, V3_1_1, "watcher");
+        // Its will is published all the same [MQTT-3.1.2-8].
+        let _back = reconnect(&broker, case.version, "lasting");
+        let mut watcher = reconnect(&broker, V3_1_1, "watcher");
         let mut topics = [watcher.receive().topic().to_owned(), watcher.receive().topic().to_owned()];
         topics.sort();
         assert_eq!(topics, ["will/clean", "will/lasting"]);
@@ -252,7 +252,7 @@ fn wills_of_clients_that_were_connected_are_published_after_a_kill() {
     });
 }
 
-/// What clients publish is nobody else's business, even where others may look into the directory.
+/// Published data is readable by the owner only, even if others may read the directory.
 #[test]
 fn persisted_files_are_readable_by_owner_only() {
     let folder = Folder::new(&[]);
@@ -269,15 +269,15 @@ fn persisted_files_are_readable_by_owner_only() {
     let mut folders = vec![data];
     let mut names = Vec::new();
     while let Some(folder) = folders.pop() {
-        for entry in fs::read_dir(folder).expect("it can be read") {
-            let entry = entry.expect("it can be read");
-            let metadata = entry.metadata().expect("it is there");
+        for entry in fs::read_dir(folder).expect("the folder is readable") {
+            let entry = entry.expect("the folder is readable");
+            let metadata = entry.metadata().expect("the file exists");
             if metadata.is_dir() {
                 folders.push(entry.path());
             } else {
                 let mode = metadata.permissions().mode() & 0o777;
                 assert_eq!(mode & 0o077, 0, "{} is open to others: {mode:o}", entry.path().display());
-                names.push(entry.file_name().into_string().expect("a name of ours"));
+                names.push(entry.file_name().into_string().expect("a UTF-8 name"));
             }
         }
     }
@@ -291,12 +291,12 @@ fn persisted_files_are_readable_by_owner_only() {
 fn a_directory_is_used_by_one_broker() {
     let folder = Folder::new(&[]);
     let broker = start(&folder);
-    let said = Broker::refused(&[&format!("data.path={}", folder.path().join("data").display())]);
-    assert!(said.contains("another broker uses it"), "{said}");
+    let stderr = Broker::refused(&[&format!("data.path={}", folder.path().join("data").display())]);
+    assert!(stderr.contains("another broker uses it"), "{stderr}");
     broker.connect(V5, "client").ping();
 }
 
-/// 3.4.2.1 of 5.0: Quota exceeded. Nothing that was acknowledged is lost, and there is room again when it has been taken.
+/// 3.4.2.1 of 5.0: Quota exceeded. No acknowledged message is lost, and there is space again after messages have been delivered.
 #[test]
 fn a_full_disk_refuses_persistent_publishes_until_there_is_space() {
     let folder = Folder::new(&[]);
@@ -308,32 +308,32 @@ fn a_full_disk_refuses_persistent_publishes_until_there_is_space() {
     let mut kept = 0;
     while publisher.publish("kept/x", AtLeastOnce, &payload) == 0 {
         kept += 1;
-        assert!(kept < 1_000, "more was kept than the disk may hold");
+        assert!(kept < 1_000, "more was stored than the limit allows");
     }
     assert!(kept > 200, "64 MiB hold more than {kept} messages");
     assert_eq!(publisher.publish("kept/x", AtLeastOnce, b"small"), 0x97);
     assert_eq!(broker.connecting(V5, "newcomer").persistent().refused(), 0x89);
     assert_eq!(broker.connecting(V3_1_1, "newcomer").persistent().refused(), 3, "Server unavailable");
-    // Who asks for nothing lasting does not notice.
+    // A client without persistent state does not notice.
     let mut watcher = broker.connect(V3_1_1, "watcher");
     watcher.subscribe("live/#", AtLeastOnce);
     assert_eq!(publisher.publish("live/x", AtLeastOnce, b"on"), 0);
     assert_eq!(watcher.receive().text(), "on");
-    // 3.1.1 has no answer that says it.
+    // 3.1.1 has no answer for this.
     let mut old = broker.connect(V3_1_1, "old");
     old.send_publish(&OutgoingPublish::new("kept/x", AtLeastOnce, b"small"));
     old.expect_closed();
 
-    let mut subscriber = back(&broker, V5, "subscriber");
+    let mut subscriber = reconnect(&broker, V5, "subscriber");
     for _ in 0..kept {
         assert_eq!(subscriber.receive().text().len(), payload.len());
     }
-    // A snapshot makes the log short again.
+    // A snapshot shortens the log.
     wait_until("room", || publisher.publish("kept/x", AtLeastOnce, b"small") == 0);
     assert_eq!(subscriber.receive().text(), "small");
 }
 
-/// A few bytes that say that messages have been taken are enough, where a snapshot holds all of them and next to nothing follows it.
+/// A few bytes of acknowledgements are enough to free the space of a snapshot that holds all the messages.
 #[test]
 fn a_disk_that_a_snapshot_fills_has_room_again_when_its_messages_were_taken() {
     let folder = Folder::new(&[]);
@@ -361,9 +361,9 @@ fn a_disk_that_a_snapshot_fills_has_room_again_when_its_messages_were_taken() {
     let broker = Broker::set(&[&path, "disk.limit=67108864", "limits.session_queue_bytes=1000000000"]);
     let mut publisher = broker.connect(V5, "publisher");
     assert_eq!(publisher.publish("kept/x", AtLeastOnce, b"small"), 0x97);
-    // One is made of what was found at the start.
+    // A snapshot is made of the state found at startup.
     wait_until("another snapshot", || snapshots().len() == 1 && snapshots() != before);
-    let mut subscriber = back(&broker, V5, "subscriber");
+    let mut subscriber = reconnect(&broker, V5, "subscriber");
     for _ in 0..400 {
         assert_eq!(subscriber.receive().text().len(), payload.len());
     }
@@ -371,7 +371,7 @@ fn a_disk_that_a_snapshot_fills_has_room_again_when_its_messages_were_taken() {
     assert_eq!(subscriber.receive().text(), "small");
 }
 
-/// What the system has survives the end of the process.
+/// Data handed to the operating system survives the end of the process.
 #[test]
 fn what_was_acknowledged_when_the_system_had_it_survives_a_kill() {
     let folder = Folder::new(&[]);
@@ -386,7 +386,7 @@ fn what_was_acknowledged_when_the_system_had_it_survives_a_kill() {
         }
         kill(broker);
         broker = start();
-        let mut subscriber = back(&broker, V5, "subscriber");
+        let mut subscriber = reconnect(&broker, V5, "subscriber");
         for number in 0..10 {
             assert_eq!(subscriber.receive().text(), format!("{round}.{number}"));
         }
@@ -394,10 +394,10 @@ fn what_was_acknowledged_when_the_system_had_it_survives_a_kill() {
     }
 }
 
-/// Whoever asks for nothing lasting never meets the log: neither its packets nor `$SYS` are in it.
+/// Clients without persistent state never use the log: neither their packets nor `$SYS` are in it.
 #[test]
 fn transient_messages_are_never_persisted() {
-    /// What the log writes at least.
+    /// The smallest write of the log.
     const BLOCK_BYTES: u64 = 4_096;
     let folder = Folder::new(&[("token", TOKEN)]);
     let data = format!("data.path={}", folder.path().join("data").display());
@@ -431,10 +431,10 @@ fn transient_messages_are_never_persisted() {
     keep();
     let after = look();
     let written = [after[0] - before[0], after[1] - before[1]];
-    assert_eq!(written, [1, BLOCK_BYTES], "nothing but what was kept in the end");
+    assert_eq!(written, [1, BLOCK_BYTES], "only the persistent message at the end");
 }
 
-/// A listener of its own for those who would rather not wait; each says what its acknowledgements are worth.
+/// A listener for clients that do not want to wait; each listener has its own acknowledgement level.
 #[test]
 fn a_listener_has_its_own_level() {
     let folder = Folder::new(&[]);
@@ -449,13 +449,13 @@ fn a_listener_has_its_own_level() {
     }
 }
 
-/// 4.13 of 5.0: who relied on the disk is told when it fails, and what needs no disk goes on.
+/// 4.13 of 5.0: clients that rely on the disk are notified when it fails, and everything else continues.
 #[test]
 fn clients_are_notified_when_the_disk_fails() {
     let folder = Folder::new(&[("token", "a-token-for-this-test")]);
     let data = format!("data.path={}", folder.path().join("data").display());
     let token = format!("admin.token_file={}", folder.path().join("token").display());
-    let broker = Broker::with_mortal_disk(&[&data, "admin.listen=0", &token]);
+    let broker = Broker::with_failable_disk(&[&data, "admin.listen=0", &token]);
     let mut lasting = broker.connecting(V5, "lasting").persistent().open();
     lasting.subscribe("kept/#", AtLeastOnce);
     let mut passing = broker.connect(V5, "passing");
@@ -463,7 +463,7 @@ fn clients_are_notified_when_the_disk_fails() {
     assert_eq!(passing.publish("kept/x", AtLeastOnce, b"before"), 0);
     assert_eq!(lasting.receive().text(), "before");
 
-    // The journal prepares segments ahead, so it may find out before this message comes, or by it.
+    // The journal prepares segments ahead, so it may detect the failure before this message or by it.
     broker.fail_disk();
     let mut unlucky = broker.connect(V5, "unlucky");
     unlucky.send_publish(&OutgoingPublish::new("kept/x", AtLeastOnce, b"while it fails"));
@@ -481,14 +481,14 @@ fn clients_are_notified_when_the_disk_fails() {
     assert_eq!((status, body.trim()), (503, r#"{"status":"failed","disk":"failed"}"#));
     kill(broker);
 
-    // What had been acknowledged before is there.
+    // Everything acknowledged before the failure is there.
     let broker = Broker::set(&[&data]);
-    back(&broker, V5, "lasting").ping();
+    reconnect(&broker, V5, "lasting").ping();
 }
 
 fn health(broker: &Broker) -> (u16, String) {
     let mut stream = TcpStream::connect(broker.admin_address()).expect("the API is served");
-    stream.write_all(b"GET /health HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n").expect("it is taken");
+    stream.write_all(b"GET /health HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n").expect("the request is sent");
     let mut text = String::new();
     stream.read_to_string(&mut text).expect("it answers");
     let status = text.split(' ').nth(1).and_then(|code| code.parse().ok()).expect("a status");

@@ -1,4 +1,4 @@
-//! Refusals, denials and failed logins: a line of the log for each, with its fields, and addresses in the audit log.
+//! Refusals, denials and failed logins: one log line each, with fields, and addresses in the audit log.
 
 use tautwire_protocol::ReasonCode;
 
@@ -6,7 +6,7 @@ use crate::support::http::ask;
 use crate::support::{AtLeastOnce, AtMostOnce, Folder, OutgoingPublish, TOKEN, V5, admin, options};
 use crate::users::{RULES, World, user};
 
-/// One of each kind: a wrong password, a publish and a subscription that are denied, a login and a request to the admin API.
+/// One event of each kind: a wrong password, a denied publish and subscribe, a denied login and a denied API request.
 fn provoke(world: &World) {
     world.broker.connecting(V5, "thief 1").user_name("ann").password(b"wrong-one").refused();
     let mut ann = world.broker.connecting(V5, "meter").user_name("ann").password(b"pencil").open();
@@ -42,7 +42,7 @@ fn each_refusal_denial_and_failed_login_is_one_line_with_fields() {
         (" WARN  denied admin request ", &["method=GET", "path=/v1/clients", "status=401"]),
     ] {
         let lines: Vec<&str> = log.lines().filter(|line| line.contains(message)).collect();
-        // A failed login is a request that is refused as well.
+        // A failed login is also a refused request.
         let line = lines.iter().find(|line| fields.iter().all(|field| line.contains(field)));
         let line = line.unwrap_or_else(|| panic!("{message}{fields:?}: {log}"));
         assert!(line.contains(&format!(" address={ADDRESS}")), "{line}");

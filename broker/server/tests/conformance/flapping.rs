@@ -1,4 +1,4 @@
-//! `limits.client_breaks`: clients whose connections break off again and again are held back, and nobody else is.
+//! `limits.client_breaks`: clients whose connections are lost again and again are refused for a while, and no others.
 
 use std::time::Instant;
 
@@ -8,7 +8,7 @@ use crate::sys::await_number;
 const SETTINGS: [&str; 4] =
     ["limits.client_breaks=3", "limits.client_breaks_s=3600", "limits.client_hold_s=3600", "sys.interval_s=1"];
 
-/// Two devices with one identifier take it from each other [MQTT-3.1.4-3] until one of them is let be.
+/// Two devices with the same identifier take over from each other [MQTT-3.1.4-3] until one of them is refused.
 #[test]
 fn two_with_one_identifier_end_with_one_of_them_served() {
     every_case(|case| {
@@ -32,7 +32,7 @@ fn two_with_one_identifier_end_with_one_of_them_served() {
     });
 }
 
-/// Not the end of its connections counts, but that it did not say so.
+/// Only connections that end without DISCONNECT count.
 #[test]
 fn a_client_that_sends_disconnect_may_reconnect_without_limit() {
     every_case(|case| {
@@ -45,14 +45,14 @@ fn a_client_that_sends_disconnect_may_reconnect_without_limit() {
     });
 }
 
-/// Connections that are lost, and those that the broker ends for what the client does [MQTT-4.13.1-1].
+/// Lost connections count, and those that the broker closes because of a protocol violation [MQTT-4.13.1-1].
 #[test]
 fn a_client_in_a_loop_is_refused() {
     every_version(|case| {
         let broker = case.broker_set(&SETTINGS);
         broker.connect(case.version, "loop").cut();
         for _ in 0..2 {
-            // One cut may be noticed late; then the next connection takes over, which counts as well.
+            // A lost connection may be noticed late; then the next connection takes over, which counts as well.
             let mut client = broker.connect(case.version, "loop");
             client.send_bytes(&[0xf0, 0xff, 0xff, 0xff, 0xff]);
             client.packets_until_closed();
@@ -74,7 +74,7 @@ fn a_flapping_client_is_accepted_again_after_its_ban() {
         let deadline = Instant::now() + EXPECT_TIMEOUT;
         let mut was_refused = false;
         loop {
-            assert!(Instant::now() < deadline, "it is held back for ever");
+            assert!(Instant::now() < deadline, "the client is never accepted again");
             let mut client = broker.connecting(case.version, "late").send();
             let code = client.expect_connack_code();
             was_refused |= code != 0;

@@ -11,7 +11,7 @@ use crate::support::{
 };
 use crate::sys::await_number;
 
-/// [MQTT-3.3.4-9], [MQTT-4.9.0-1], [MQTT-4.9.0-2]: the client's Receive Maximum bounds what is in flight to it.
+/// [MQTT-3.3.4-9], [MQTT-4.9.0-1], [MQTT-4.9.0-2]: the client's Receive Maximum limits the messages in flight to it.
 #[test]
 fn no_more_than_the_clients_receive_maximum_is_in_flight() {
     every_thread_count(|case| {
@@ -24,7 +24,7 @@ fn no_more_than_the_clients_receive_maximum_is_in_flight() {
                 publisher.publish("window", qos, number.to_string().as_bytes());
             }
             let mut window: Vec<Message> = (0..3).map(|_| subscriber.expect_publish()).collect();
-            // [MQTT-4.9.0-3], [MQTT-3.3.4-10]: everything else goes on, QoS 0 included.
+            // [MQTT-4.9.0-3], [MQTT-3.3.4-10]: everything else continues, including QoS 0.
             let mut watcher_of_zero = |subscriber: &mut Client| {
                 subscriber.subscribe("zero", AtMostOnce);
                 publisher.publish("zero", AtMostOnce, b"zero");
@@ -45,7 +45,7 @@ fn no_more_than_the_clients_receive_maximum_is_in_flight() {
     });
 }
 
-/// [MQTT-3.3.4-9]: the quota is given back by PUBCOMP, not by PUBREC.
+/// [MQTT-3.3.4-9]: PUBCOMP returns the quota, not PUBREC.
 #[test]
 fn a_pubrec_of_success_does_not_open_the_window() {
     every_thread_count(|case| {
@@ -66,7 +66,7 @@ fn a_pubrec_of_success_does_not_open_the_window() {
     });
 }
 
-/// 4.9 of 5.0: an error in PUBREC gives the quota back at once.
+/// 4.9 of 5.0: an error in PUBREC returns the quota at once.
 #[test]
 fn a_pubrec_with_an_error_opens_the_window() {
     every_thread_count(|case| {
@@ -93,7 +93,7 @@ fn a_publisher_above_the_brokers_receive_maximum_is_disconnected() {
         client.send_publish_as(&outgoing, id);
         client.expect_pubrec(id);
     }
-    // The same message again is no new one.
+    // A repetition of the same message does not count.
     client.send_publish_as(&outgoing.clone().dup(), 5);
     client.expect_pubrec(5);
     client.send_publish_as(&outgoing, 6);
@@ -102,7 +102,7 @@ fn a_publisher_above_the_brokers_receive_maximum_is_disconnected() {
     await_number(&mut observer, "tautwire/receive_maximum_exceeded", |count| count == 1.0);
 }
 
-/// [MQTT-4.9.0-2]: completed exchanges give the publisher its quota back, errors included.
+/// [MQTT-4.9.0-2]: completed exchanges return the publisher's quota, including those with errors.
 #[test]
 fn the_brokers_receive_maximum_counts_only_open_exchanges() {
     every_version(|case| {
@@ -112,7 +112,7 @@ fn the_brokers_receive_maximum_counts_only_open_exchanges() {
             client.publish("a", AtLeastOnce, b"x");
             client.publish("a", ExactlyOnce, b"x");
         }
-        // An exchange open all the time, and another one beside it.
+        // One exchange stays open all the time, with another one beside it.
         let id = client.send_publish(&OutgoingPublish::new("a", ExactlyOnce, b"x"));
         client.expect_pubrec(id);
         for _ in 0..20 {
@@ -121,7 +121,7 @@ fn the_brokers_receive_maximum_counts_only_open_exchanges() {
     });
 }
 
-/// 3.1.1 has no Receive Maximum: many exchanges may be open, whatever 5.0 clients are told.
+/// 3.1.1 has no Receive Maximum: many exchanges may be open, whatever the limit for 5.0 clients.
 #[test]
 fn a_3_1_1_publisher_may_have_many_exchanges_open() {
     let broker = Broker::set(&["mqtt.receive_maximum=10"]);
@@ -144,7 +144,7 @@ fn a_3_1_1_publisher_may_have_many_exchanges_open() {
     assert_eq!(subscriber.receive_texts(100).len(), 100);
 }
 
-/// [MQTT-3.3.4-9], [MQTT-4.4.0-1]: each connection brings its own Receive Maximum, also for what is sent again.
+/// [MQTT-3.3.4-9], [MQTT-4.4.0-1]: each connection has its own Receive Maximum, which also limits retransmissions.
 #[test]
 fn a_smaller_receive_maximum_holds_for_messages_sent_again() {
     every_thread_count(|case| {
@@ -163,7 +163,7 @@ fn a_smaller_receive_maximum_holds_for_messages_sent_again() {
         let mut subscriber = connecting.clone().property(receive_maximum(2)).open();
         let mut window = vec![subscriber.expect_publish(), subscriber.expect_publish()];
         for number in 0..7 {
-            // Whatever else may be on its way to this client has arrived with the answer.
+            // Everything sent to this client before has arrived with the answer.
             subscriber.expect_nothing();
             let oldest = window.remove(0);
             assert_eq!((oldest.text(), oldest.dup()), (number.to_string().as_str(), number < 6));
@@ -175,8 +175,7 @@ fn a_smaller_receive_maximum_holds_for_messages_sent_again() {
     });
 }
 
-/// 4.9 of 5.0: each connection begins with the whole quota of `mqtt.receive_maximum`, whatever was received on an earlier one
-/// and not released.
+/// 4.9 of 5.0: each connection starts with the full quota of `mqtt.receive_maximum`, whatever is unreleased from an earlier one.
 #[test]
 fn the_brokers_receive_maximum_counts_for_each_connection() {
     every_thread_count(|case| {
@@ -194,7 +193,7 @@ fn the_brokers_receive_maximum_counts_for_each_connection() {
             publisher.send_publish_as(&OutgoingPublish::new("a", ExactlyOnce, b"x"), id);
             assert!(publisher.expect_pubrec(id) < 0x80, "message {id}");
         }
-        // PUBCOMP gives a place back, whichever connection the exchange began on.
+        // PUBCOMP returns quota, whichever connection the exchange started on.
         publisher.send_pubrel(1);
         assert_eq!(publisher.expect_pubcomp(1), 0);
         publisher.send_publish_as(&OutgoingPublish::new("a", ExactlyOnce, b"x"), 11);

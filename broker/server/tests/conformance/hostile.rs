@@ -1,4 +1,4 @@
-//! Hostile and broken peers: each ends in a clear, counted outcome, others do not notice, memory comes back.
+//! Hostile and broken peers: each ends with a counted outcome, does not affect other clients, and its memory is freed.
 
 use std::fs;
 use std::process::Command;
@@ -12,7 +12,7 @@ use crate::support::{
 };
 use crate::sys::await_number;
 
-/// A client that must notice nothing of what the others do.
+/// A client that must not be affected by the others.
 struct BackgroundClient(Client);
 
 impl BackgroundClient {
@@ -39,7 +39,7 @@ fn garbage_before_connect_is_closed_without_an_answer() {
         for round in 0..200 {
             let mut client = broker.dial(V5);
             let mut garbage: Vec<u8> = (0..1 + scatter.below(2000)).map(|_| scatter.byte()).collect();
-            // Not by chance the start of a CONNECT that is to be waited for.
+            // It must not start like a CONNECT, for which the broker would wait.
             garbage[0] = if garbage[0] >> 4 == 1 { 0 } else { garbage[0] };
             if garbage[0] & 0xf0 != 0 && garbage.len() < 6 {
                 garbage[0] = 0;
@@ -51,7 +51,7 @@ fn garbage_before_connect_is_closed_without_an_answer() {
     });
 }
 
-/// `mqtt.connect_timeout_s`: not a byte, half a CONNECT, or a byte now and then.
+/// `mqtt.connect_timeout_s`: no byte, half a CONNECT, or a byte now and then.
 #[test]
 fn a_connect_that_does_not_come_whole_in_time_is_closed_without_an_answer() {
     every_thread_count(|case| {
@@ -88,7 +88,7 @@ fn a_packet_that_does_not_come_whole_in_time_ends_the_connection() {
         let mut half = connecting("half");
         half.send_bytes(&[0x30, 100, 0, 1]);
         let mut trickling = connecting("trickling");
-        // Whoever sends whole packets, or none, is left alone.
+        // Clients that send whole packets or none are not affected.
         let mut idle = connecting("idle");
         trickling.trickle_until_answered([0x30, 0xff, 0x7f].into_iter().chain(std::iter::repeat(0)));
         for client in [&mut header, &mut half, &mut trickling] {
@@ -100,7 +100,7 @@ fn a_packet_that_does_not_come_whole_in_time_ends_the_connection() {
     });
 }
 
-/// No length on the wire makes the broker reserve more than what has arrived.
+/// No length field makes the broker allocate more than the data that has arrived.
 #[test]
 fn claims_of_large_packets_reserve_nothing() {
     every_version(|case| {
@@ -110,25 +110,25 @@ fn claims_of_large_packets_reserve_nothing() {
         let clients: Vec<Client> = (0..200)
             .map(|number| {
                 let mut client = broker.connect(case.version, &format!("claiming-{number}"));
-                // A PUBLISH of sixteen million bytes, which is allowed, of which ten come.
+                // A PUBLISH that claims sixteen million bytes, which is allowed, of which ten are sent.
                 client.send_bytes(&[0x30, 0xf0, 0xff, 0xff, 0x07, 0, 1, b'a', 0, 0, 0, 0, 0, 0, 0]);
                 client
             })
             .collect();
-        // Before CONNECT the claim of a large CONNECT.
+        // Before CONNECT: the claim of a large CONNECT.
         let mut strangers: Vec<Client> = (0..200).map(|_| broker.dial(case.version)).collect();
         for stranger in &mut strangers {
             stranger.send_bytes(&[0x10, 0xf0, 0xff, 0xff, 0x07, 0, 4, b'M', b'Q', b'T', b'T', 4, 2, 0, 60]);
         }
         bystander.still_served();
-        let held = broker.resident_bytes().saturating_sub(before);
-        assert!(held < 16 * 1024 * 1024, "the broker holds {held} bytes for claims");
+        let held_bytes = broker.resident_bytes().saturating_sub(before);
+        assert!(held_bytes < 16 * 1024 * 1024, "the broker holds {held_bytes} bytes for claims");
         drop((clients, strangers));
         bystander.still_served();
     });
 }
 
-/// Random bytes after a good CONNECT: the connection may live or die, the broker and its other clients live.
+/// Random bytes after a valid CONNECT: the connection may end or not, the broker and its other clients continue.
 #[test]
 fn random_bytes_after_connect_harm_nobody_else() {
     every_version(|case| {
@@ -147,7 +147,7 @@ fn random_bytes_after_connect_harm_nobody_else() {
     });
 }
 
-/// Good packets with one byte changed, which reach deeper than random ones.
+/// Valid packets with one byte changed reach deeper code than random bytes.
 #[test]
 fn packets_with_one_wrong_byte_harm_nobody_else() {
     every_version(|case| {
@@ -182,21 +182,21 @@ fn packets_with_one_wrong_byte_harm_nobody_else() {
     });
 }
 
-/// Attempts to write in vain, a fifth of a second each, after which the broker takes no more. A kernel under load drops what does not fit into the
-/// receiver's buffer, and sends it again after 0.2, 0.6 and 1.4 s.
+/// Consecutive blocked writes, a fifth of a second each, after which the broker counts as not reading. A kernel under load drops what does
+/// not fit into the receiver's buffer, and retransmits it after 0.2, 0.6 and 1.4 s.
 const REFUSALS: u32 = 9;
 
-/// Sends pings until the broker takes no more, or `limit` bytes have gone; says how many bytes that were.
+/// Sends pings until the broker stops reading, or `limit` bytes are sent. Returns the number of bytes.
 fn flood_with_pings(client: &mut Client, bystander: &mut BackgroundClient, limit: usize) -> usize {
     let pings = [0xc0, 0x00].repeat(32 * 1024);
     let mut sent = 0;
     let mut refused_in_a_row = 0;
     while sent < limit && refused_in_a_row < REFUSALS {
-        // What the last write left of a packet comes first.
+        // The rest of a partially written packet comes first.
         match client.send_what_fits(&pings[sent % 2..]) {
             0 => {
                 refused_in_a_row += 1;
-                // The broker has had its turns to read what the kernel holds, if it wants to.
+                // The broker has had enough turns to read the kernel's buffer, if it reads at all.
                 (0..50).for_each(|_| bystander.still_served());
             }
             count => {
@@ -208,7 +208,7 @@ fn flood_with_pings(client: &mut Client, bystander: &mut BackgroundClient, limit
     sent
 }
 
-/// A client that asks and never listens is not heard any more once its answers pile up; memory stays, others go on.
+/// Reading from a client that never reads its answers pauses once they pile up; memory is bounded, others continue.
 #[test]
 fn reading_pauses_for_a_client_that_never_reads_answers() {
     every_version(|case| {
@@ -218,16 +218,16 @@ fn reading_pauses_for_a_client_that_never_reads_answers() {
         let mut asking = broker.connect(case.version, "asking");
         let sent = flood_with_pings(&mut asking, &mut bystander, 128 * 1024 * 1024);
         assert!(sent < 128 * 1024 * 1024, "the broker has read {sent} bytes of pings from a client that does not read");
-        let held = broker.resident_bytes().saturating_sub(before);
-        assert!(held < 16 * 1024 * 1024, "the broker holds {held} bytes");
+        let held_bytes = broker.resident_bytes().saturating_sub(before);
+        assert!(held_bytes < 16 * 1024 * 1024, "the broker holds {held_bytes} bytes");
         bystander.still_served();
         await_number(&mut bystander.0, "tautwire/clients_choked", |count| count >= 1.0);
-        // Once it reads, every question has its answer.
+        // Once it reads, each ping is answered.
         assert!(asking.bytes(sent / 2 * 2).chunks(2).all(|answer| answer == [0xd0, 0x00]));
     });
 }
 
-/// Whatever stays undone - output nobody takes, half a packet, no CONNECT, questions not heard - is waited for asleep.
+/// Pending work - unread output, half a packet, no CONNECT, unread requests - takes no CPU time.
 #[test]
 fn nothing_that_is_left_undone_keeps_the_broker_busy() {
     every_thread_count(|case| {
@@ -249,7 +249,7 @@ fn nothing_that_is_left_undone_keeps_the_broker_busy() {
         absent.subscribe("flood", AtLeastOnce);
         absent.cut();
         bystander.still_served();
-        // It comes to rest in the end: another thread than the bystander's may still have much to answer.
+        // The broker becomes idle eventually: a thread other than the bystander's may still have much to answer.
         let deadline = Instant::now() + EXPECT_TIMEOUT;
         loop {
             let before = broker.cpu_time();
@@ -264,7 +264,7 @@ fn nothing_that_is_left_undone_keeps_the_broker_busy() {
     });
 }
 
-/// What clients say in confidence is no business of the log, at any level.
+/// Secrets and payloads never appear in the log, at any level.
 #[test]
 fn the_log_holds_no_passwords_and_no_payloads() {
     let broker = Broker::set(&["log.level=debug"]);
@@ -291,7 +291,7 @@ fn the_log_holds_no_passwords_and_no_payloads() {
     assert!(!log.contains("secret"), "{log}");
 }
 
-/// Connections that come and go leave no descriptors and no memory behind.
+/// Connecting and disconnecting leaks no descriptors and no memory.
 #[test]
 fn churn_leaves_nothing_behind() {
     every_thread_count(|case| {
@@ -307,7 +307,7 @@ fn churn_leaves_nothing_behind() {
             match round % 3 {
                 0 => client.disconnect(),
                 1 => client.cut(),
-                // With a message unread: the kernel resets such a connection.
+                // With an unread message, so that the kernel resets the connection.
                 _ => drop(client),
             }
         }
@@ -320,7 +320,7 @@ fn churn_leaves_nothing_behind() {
     });
 }
 
-/// Descriptors run out: who is connected is served, and once some are free newcomers are too.
+/// Out of file descriptors: connected clients are served, and once some are free new ones are accepted.
 #[test]
 fn running_out_of_descriptors_harms_nobody_connected() {
     for threads in [1, 2] {
@@ -334,7 +334,7 @@ fn running_out_of_descriptors_harms_nobody_connected() {
         drop(crowd);
         let deadline = Instant::now() + EXPECT_TIMEOUT;
         loop {
-            // The queue of the listening socket may hold some of the crowd still; each look takes its turn behind them.
+            // Some of the crowd may still be in the listen queue; each attempt waits behind them.
             let mut newcomer = broker.connecting(V5, "newcomer").send_unless_closed();
             if newcomer.next_or_closed().is_some() {
                 newcomer.ping();
@@ -347,7 +347,7 @@ fn running_out_of_descriptors_harms_nobody_connected() {
     }
 }
 
-/// A port in use: said on stderr with the address, and a failing exit code at once.
+/// A port in use: reported on stderr with the address, and a failing exit code at once.
 #[test]
 fn a_port_in_use_is_reported() {
     let broker = Broker::start();
@@ -358,8 +358,8 @@ fn a_port_in_use_is_reported() {
         .expect("the program starts");
     let code = output.status.code().expect("the program ends by itself");
     assert!(code != 0 && code != 124, "exit code {code}");
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert!(said.contains(&address), "{said}");
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert!(stderr.contains(&address), "{stderr}");
     assert!(!String::from_utf8_lossy(&output.stdout).contains("listening on"));
     broker.connect(V5, "client").ping();
 }

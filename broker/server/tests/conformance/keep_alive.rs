@@ -38,7 +38,7 @@ fn any_packet_keeps_a_client_alive() {
     });
 }
 
-/// [MQTT-3.1.2-22]: what the broker sends does not count.
+/// [MQTT-3.1.2-22]: packets from the broker do not count.
 #[test]
 fn receiving_messages_does_not_keep_a_client_alive() {
     every_version(|case| {
@@ -78,7 +78,7 @@ fn a_keep_alive_of_zero_never_closes() {
     });
 }
 
-/// [MQTT-3.1.2-21], [MQTT-3.2.2-21]: the broker's own keep alive is imposed and told.
+/// [MQTT-3.1.2-21], [MQTT-3.2.2-21]: the broker's own keep alive is imposed and announced.
 #[test]
 fn the_server_keep_alive_is_sent_and_used() {
     let broker = Broker::set(&["mqtt.max_keep_alive_s=1"]);

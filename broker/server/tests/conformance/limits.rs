@@ -1,4 +1,4 @@
-//! Limits of the broker: each is kept, answered and counted, other clients do not notice, and memory comes back.
+//! Limits of the broker: each is enforced, answered and counted, does not affect other clients, and memory is freed.
 
 use std::collections::HashSet;
 
@@ -11,7 +11,7 @@ use crate::support::{
 };
 use crate::sys::await_number;
 
-/// Publishes the numbers from 0 up, `count` of them, many in one write, and completes their handshakes.
+/// Publishes the numbers from 0 to `count`, many per write, and completes their handshakes.
 pub(crate) fn publish_numbers(publisher: &mut Client, topic: &str, qos: QoS, count: usize) {
     for start in (0..count).step_by(500) {
         let ids: Vec<u16> = (start..count.min(start + 500)).map(|_| publisher.next_packet_id().get()).collect();
@@ -32,7 +32,7 @@ pub(crate) fn publish_numbers(publisher: &mut Client, topic: &str, qos: QoS, cou
     }
 }
 
-/// `limits.subscriptions_per_packet`: ten thousand filters in one packet are served.
+/// `limits.subscriptions_per_packet`: ten thousand filters in one packet are accepted.
 #[test]
 fn ten_thousand_subscriptions_in_one_packet_are_granted_and_given_back() {
     every_case(|case| {
@@ -51,7 +51,7 @@ fn ten_thousand_subscriptions_in_one_packet_are_granted_and_given_back() {
     });
 }
 
-/// `limits.subscriptions_per_packet`: more end the connection with Quota exceeded.
+/// `limits.subscriptions_per_packet`: more filters end the connection with Quota exceeded.
 #[test]
 fn too_many_subscriptions_in_one_packet_are_refused() {
     every_version(|case| {
@@ -65,7 +65,7 @@ fn too_many_subscriptions_in_one_packet_are_refused() {
     });
 }
 
-/// `limits.topic_levels`: as deep as allowed works, one level more does not, and the connection stays.
+/// `limits.topic_levels`: the maximum depth works, one more level is refused, and the connection stays open.
 #[test]
 fn topics_that_are_too_deep_are_refused() {
     every_version(|case| {
@@ -85,7 +85,7 @@ fn topics_that_are_too_deep_are_refused() {
     });
 }
 
-/// The deepest topic the wire can carry, 65,535 levels: refused like any other that is too deep.
+/// The deepest possible topic, with 65,535 levels, is refused like any other that is too deep.
 #[test]
 fn the_deepest_possible_topics_harm_nobody() {
     every_version(|case| {
@@ -121,7 +121,7 @@ fn topics_that_are_too_long_are_refused() {
     });
 }
 
-/// [MQTT-2.2.1-3]: a client may have every Packet Identifier in use, and use each again.
+/// [MQTT-2.2.1-3]: a client may have every Packet Identifier in use, and reuse each.
 #[test]
 fn a_publisher_may_have_65_535_exchanges_open() {
     every_version(|case| {
@@ -140,7 +140,7 @@ fn a_publisher_may_have_65_535_exchanges_open() {
     });
 }
 
-/// [MQTT-2.2.1-4], `limits.in_flight_per_client`: the broker uses every Packet Identifier, once, and then waits.
+/// [MQTT-2.2.1-4], `limits.in_flight_per_client`: the broker uses every Packet Identifier once, and then waits.
 #[test]
 fn a_subscriber_may_leave_65_535_messages_unacknowledged() {
     every_version(|case| {
@@ -164,7 +164,7 @@ fn a_subscriber_may_leave_65_535_messages_unacknowledged() {
     });
 }
 
-/// 4.9 of 5.0: only what is in flight counts: one message left unacknowledged holds up no others.
+/// 4.9 of 5.0: only messages in flight count: one unacknowledged message does not hold up others.
 #[test]
 fn one_unacknowledged_message_does_not_hold_up_the_others() {
     every_version(|case| {
@@ -185,7 +185,7 @@ fn one_unacknowledged_message_does_not_hold_up_the_others() {
     });
 }
 
-/// `limits.retained_bytes`: beyond it nothing is kept, and a publisher of 5.0 is told so.
+/// `limits.retained_bytes`: beyond it no message is retained, and a 5.0 publisher is notified.
 #[test]
 fn the_bytes_of_retained_messages_are_bounded() {
     every_case(|case| {
@@ -209,7 +209,7 @@ fn the_bytes_of_retained_messages_are_bounded() {
     });
 }
 
-/// `limits.in_flight_per_client`: holds where the client's own Receive Maximum is higher, or absent as in 3.1.1.
+/// `limits.in_flight_per_client`: applies if the client's own Receive Maximum is higher, or absent as in 3.1.1.
 #[test]
 fn the_brokers_own_window_holds_too() {
     every_case(|case| {
@@ -234,7 +234,7 @@ fn the_brokers_own_window_holds_too() {
     });
 }
 
-/// 2.2.1 of 5.0: a client that uses a Packet Identifier twice at once gets an answer and harms only itself.
+/// 2.2.1 of 5.0: a client that uses a Packet Identifier twice at once gets an answer and affects only itself.
 #[test]
 fn a_packet_id_in_use_for_qos_2_does_not_break_when_used_for_qos_1() {
     every_case(|case| {
@@ -258,7 +258,7 @@ fn a_packet_id_in_use_for_qos_2_does_not_break_when_used_for_qos_1() {
 const CHUNK: usize = 64 * 1024;
 const MEGABYTE: u64 = 1024 * 1024;
 
-/// Publishes 64 MB at `qos` to a subscriber that never reads, while others go on; gives the stuck subscriber.
+/// Publishes 64 MB at `qos` to a subscriber that never reads, while others continue. Returns that subscriber.
 fn flood_a_stuck_subscriber(case: Case, broker: &Broker, qos: QoS) -> Client {
     let mut stuck = broker.connect(case.version, "stuck");
     stuck.subscribe("flood", qos);
@@ -272,15 +272,15 @@ fn flood_a_stuck_subscriber(case: Case, broker: &Broker, qos: QoS) -> Client {
         if round % 100 == 0 {
             publisher.publish("others", AtLeastOnce, b"x");
             assert_eq!(bystander.receive().text(), "x");
-            let held = broker.resident_bytes().saturating_sub(before);
-            assert!(held < 24 * MEGABYTE, "the broker holds {held} bytes after {round} messages");
+            let held_bytes = broker.resident_bytes().saturating_sub(before);
+            assert!(held_bytes < 24 * MEGABYTE, "the broker holds {held_bytes} bytes after {round} messages");
         }
     }
     publisher.ping();
     stuck
 }
 
-/// `limits.connection_output_bytes`: QoS 0 is dropped and counted, and the connection lives on.
+/// `limits.connection_output_bytes`: QoS 0 is dropped and counted, and the connection stays open.
 #[test]
 fn a_subscriber_that_never_reads_loses_qos_0_messages_and_nothing_else_happens() {
     every_case(|case| {
@@ -290,7 +290,7 @@ fn a_subscriber_that_never_reads_loses_qos_0_messages_and_nothing_else_happens()
         let mut observer = broker.connect(case.version, "observer");
         await_number(&mut observer, "publish/messages/dropped", |count| count > 100.0);
         await_number(&mut observer, "tautwire/dropped_output_full", |count| count > 100.0);
-        // Reading again, it is served again.
+        // Once it reads again, it is served again.
         let mut publisher = broker.connect(case.version, "publisher");
         stuck.ping();
         stuck.discard_pending_messages();
@@ -301,7 +301,7 @@ fn a_subscriber_that_never_reads_loses_qos_0_messages_and_nothing_else_happens()
     });
 }
 
-/// `limits.session_queue_bytes`: QoS 1 queues up to the limit; then the newest are dropped and counted.
+/// `limits.session_queue_bytes`: QoS 1 is queued up to the limit; then new messages are dropped and counted.
 #[test]
 fn a_subscriber_that_never_reads_fills_its_queue_and_no_more() {
     every_case(|case| {
@@ -353,7 +353,7 @@ fn a_connection_that_takes_nothing_for_too_long_is_closed() {
     });
 }
 
-/// What a session held is given back when it ends.
+/// The memory of a session is freed when it ends.
 #[test]
 fn the_memory_of_ended_sessions_comes_back() {
     every_thread_count(|case| {
@@ -369,8 +369,8 @@ fn the_memory_of_ended_sessions_comes_back() {
                 publisher.publish(&format!("queue/{number}"), AtLeastOnce, &payload);
             }
         }
-        let held = broker.resident_bytes().saturating_sub(before);
-        assert!(held > 48 * MEGABYTE, "only {held} bytes are held: this test looks at nothing");
+        let held_bytes = broker.resident_bytes().saturating_sub(before);
+        assert!(held_bytes > 48 * MEGABYTE, "only {held_bytes} bytes are held: this test checks nothing");
         for number in 0..100 {
             broker.connect(V5, &format!("absent-{number}")).disconnect();
         }
@@ -378,7 +378,7 @@ fn the_memory_of_ended_sessions_comes_back() {
     });
 }
 
-/// `limits.connections`: one more is closed on arrival; a place given back is a place.
+/// `limits.connections`: one more is refused; a closed connection makes room.
 #[test]
 fn connections_are_bounded() {
     every_case(|case| {
@@ -395,7 +395,7 @@ fn connections_are_bounded() {
     });
 }
 
-/// `limits.sessions`: 3.2.2.2 of 5.0 names Quota exceeded; 3.1.1 says "server unavailable".
+/// `limits.sessions`: 3.2.2.2 of 5.0 names Quota exceeded; 3.1.1 uses "server unavailable".
 #[test]
 fn sessions_are_bounded() {
     every_case(|case| {
@@ -404,14 +404,14 @@ fn sessions_are_bounded() {
         let two = broker.connect(case.version, "two");
         let refused = broker.connecting(case.version, "three").refused();
         assert_eq!(refused, if case.version.is_v5() { 0x97 } else { 3 });
-        // A session that exists is no new one, and the end of one makes room.
+        // An existing session does not count as new, and the end of one makes room.
         broker.connecting(case.version, "one").persistent().open().disconnect();
         two.disconnect();
         broker.connect(case.version, "three").ping();
     });
 }
 
-/// [MQTT-3.1.2-25] and 3.1.1: messages as large as the broker takes go through.
+/// [MQTT-3.1.2-25] and 3.1.1: messages up to the broker's maximum packet size are delivered.
 #[test]
 fn messages_up_to_the_maximum_packet_size_go_through() {
     let broker = Broker::start();

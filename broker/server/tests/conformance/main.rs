@@ -1,9 +1,8 @@
-//! Conformance and hostile input: the broker's program over real sockets, byte by byte.
+//! Conformance tests and hostile input: the broker's program over real sockets, byte by byte.
 //!
-//! Each file holds one theme; each test is named after what it holds and cites the statements of the standard.
-//! Absence is proved by a fence, a later message or ping that must be the next to arrive, never by waiting.
-//! `TAUTWIRE_TEST_BINARY` runs the same tests against another build of the program, and
-//! `TAUTWIRE_TEST_TRANSPORT=websocket` over WebSocket.
+//! Each file has one topic; each test is named after what it checks and cites the statements of the standard. Absence is proved by a fence,
+//! a later message or ping that must be the next to arrive, never by waiting. `TAUTWIRE_TEST_BINARY` runs the same tests with another build
+//! of the program, and `TAUTWIRE_TEST_TRANSPORT=websocket` over WebSocket.
 
 mod access;
 mod admin;

@@ -1,5 +1,5 @@
-//! Packets with thousands of filters, and sessions with tens of thousands of them: both take long, go on while others are
-//! served, and end as if they had been quick.
+//! Packets with thousands of filters, and sessions with tens of thousands: both take long, are processed while others are served, and have
+//! the same result as short ones.
 
 use tautwire_protocol::{
     List, Packet, Properties, Subscribe, SubscriptionOptions, SubscriptionRequest, TopicFilter, Unsubscribe,
@@ -11,8 +11,8 @@ use crate::support::{
 use crate::sys::await_live_number;
 
 const FILTERS: usize = 5_000;
-/// As many as one packet may have.
-const MOST: usize = 10_000;
+/// The limit for one packet.
+const FILTERS_MAX: usize = 10_000;
 
 fn names(count: usize) -> Vec<String> {
     (0..count).map(|number| format!("many/{number}/+")).collect()
@@ -47,10 +47,10 @@ fn publish_bytes(client: &Client, id: u16, topic: &str, payload: &[u8]) -> Vec<u
     client.encoded(&Packet::Publish(OutgoingPublish::new(topic, AtLeastOnce, payload).publish(packet_id(id))))
 }
 
-/// Expects PINGRESP, then PUBACK, then a message that has come by a subscription.
+/// Expects PINGRESP, then PUBACK, then a message for a subscription.
 #[track_caller]
-fn expect_what_was_behind(client: &mut Client, id: u16, text: &str) {
-    assert!(matches!(client.next().as_packet(), Packet::PingResp), "what is behind is answered in order");
+fn expect_later_packets(client: &mut Client, id: u16, text: &str) {
+    assert!(matches!(client.next().as_packet(), Packet::PingResp), "later packets are answered in order");
     let mut acknowledged = false;
     let mut received = false;
     while !(acknowledged && received) {
@@ -66,8 +66,8 @@ fn expect_what_was_behind(client: &mut Client, id: u16, text: &str) {
     }
 }
 
-/// [MQTT-3.8.4-5], [MQTT-3.8.4-6], [MQTT-3.10.4-6], [MQTT-3.11.3-1]: one answer with all reasons in order, and what was sent
-/// behind the packet is answered behind it.
+/// [MQTT-3.8.4-5], [MQTT-3.8.4-6], [MQTT-3.10.4-6], [MQTT-3.11.3-1]: one answer with all reason codes in order, before the answers to later
+/// packets.
 #[test]
 fn thousands_of_filters_are_answered_once_and_in_order() {
     every_case(|case| {
@@ -76,7 +76,7 @@ fn thousands_of_filters_are_answered_once_and_in_order() {
         let mut client = broker.connect(case.version, "many");
         let deep = vec!["x"; 200].join("/");
         let names = names(FILTERS);
-        // Every seventh is too deep; the others ask for each QoS in turn.
+        // Every seventh is too deep; the others request each QoS in turn.
         let filter = |number: usize| if number.is_multiple_of(7) { deep.as_str() } else { names[number].as_str() };
         let qos = |number: usize| [AtMostOnce, AtLeastOnce, ExactlyOnce][number % 3];
         let filters: Vec<_> = (0..FILTERS).map(|number| (filter(number), options(qos(number)))).collect();
@@ -93,11 +93,11 @@ fn thousands_of_filters_are_answered_once_and_in_order() {
         bytes.extend(publish_bytes(&client, 2, "many/3/x", b"behind"));
         client.send_bytes(&bytes);
         assert_eq!(client.expect_suback(1), expected);
-        expect_what_was_behind(&mut client, 2, "behind");
+        expect_later_packets(&mut client, 2, "behind");
 
-        // Every seventh was never there, number 3 stays.
-        let given_up: Vec<usize> = (0..FILTERS).filter(|number| *number != 3).collect();
-        let filters: Vec<&str> = given_up.iter().map(|&number| names[number].as_str()).collect();
+        // Every seventh does not exist, number 3 stays.
+        let removed: Vec<usize> = (0..FILTERS).filter(|number| *number != 3).collect();
+        let filters: Vec<&str> = removed.iter().map(|&number| names[number].as_str()).collect();
         let mut bytes = unsubscribe_bytes(&client, 3, &filters);
         bytes.extend(client.encoded(&Packet::PingReq));
         bytes.extend(publish_bytes(&client, 4, "many/4/x", b"nobody"));
@@ -111,16 +111,16 @@ fn thousands_of_filters_are_answered_once_and_in_order() {
             _ => None,
         });
         let expected: Vec<u8> =
-            given_up.iter().map(|number| if number.is_multiple_of(7) { 0x11 } else { 0x00 }).collect();
+            removed.iter().map(|number| if number.is_multiple_of(7) { 0x11 } else { 0x00 }).collect();
         assert_eq!(reasons, if v5 { expected } else { Vec::new() });
         assert!(matches!(client.next().as_packet(), Packet::PingResp));
         client.expect_puback(4);
-        expect_what_was_behind(&mut client, 5, "behind");
+        expect_later_packets(&mut client, 5, "behind");
         client.expect_nothing();
     });
 }
 
-/// Others are served while the packet is worked off.
+/// Others are served while the packet is processed.
 #[test]
 fn retained_messages_of_thousands_of_filters_come_after_suback() {
     every_case(|case| {
@@ -145,13 +145,13 @@ fn retained_messages_of_thousands_of_filters_come_after_suback() {
     });
 }
 
-/// Besides the one by which the observer learns it, there are `count` subscriptions.
+/// Waits for `count` subscriptions besides that of the observer.
 #[track_caller]
 fn subscriptions_come_to(observer: &mut Client, count: usize) {
     await_live_number(observer, "tautwire/subscriptions", |now| now == (count + 1) as f64);
 }
 
-/// The connection is lost while its packet is worked off.
+/// The connection is lost while its packet is processed.
 #[test]
 fn a_connection_that_is_cut_amid_thousands_of_filters_leaves_nothing() {
     every_case(|case: Case| {
@@ -177,22 +177,22 @@ fn a_connection_that_is_cut_amid_thousands_of_filters_leaves_nothing() {
         subscriptions_come_to(&mut observer, 0);
         await_live_number(&mut observer, "tautwire/sessions", |sessions| sessions == 1.0);
         await_live_number(&mut observer, "tautwire/memory_job_bytes", |bytes| bytes == 0.0);
-        // Nobody is left who would get it.
+        // No subscriber is left.
         let mut publisher = broker.connect(V5, "publisher");
         let reason = publisher.publish("many/7/x", AtLeastOnce, b"x");
         assert_eq!(reason, 0x10);
     });
 }
 
-/// Another connection of the client takes the session over while the packet is worked off: one that begins anew has nothing
-/// of it, and one that goes on can give up whatever is there.
+/// Another connection takes over the session while the packet is processed: a clean session has none of the subscriptions, and a resumed
+/// session can unsubscribe from all of them.
 #[test]
 fn a_takeover_amid_thousands_of_filters_is_clean() {
     every_case(|case: Case| {
         let broker = case.broker_set(&["sys.interval_s=1"]);
         let mut observer = broker.connect(V5, "observer");
         let mut publisher = broker.connect(V5, "publisher");
-        let names = names(MOST);
+        let names = names(FILTERS_MAX);
         let filters: Vec<_> = names.iter().map(|name| (name.as_str(), options(AtLeastOnce))).collect();
         let all: Vec<&str> = names.iter().map(String::as_str).collect();
         for round in 0..4 {
@@ -202,7 +202,7 @@ fn a_takeover_amid_thousands_of_filters_is_clean() {
             older.send_bytes(&bytes);
             let mut newer = broker.connect(case.version, &client_id);
             assert!(!newer.session_present());
-            // While what the older session had is cleared away, the new one subscribes to some of the same.
+            // While the subscriptions of the old session are removed, the new one subscribes to some of the same filters.
             newer.subscribe("many/5/+", AtLeastOnce);
             newer.subscribe("many/9999/+", AtLeastOnce);
             subscriptions_come_to(&mut observer, 2);
@@ -231,8 +231,8 @@ fn a_takeover_amid_thousands_of_filters_is_clean() {
     });
 }
 
-/// A session with 20,000 subscriptions and a queue of 10,000 messages ends because its client begins anew: the new session
-/// has nothing of it, and what it was owed as a member of a group goes to another member [MQTT-4.8.2-5].
+/// A session with 20,000 subscriptions and a queue of 10,000 messages ends because of a clean start: the new session has none of them, and
+/// messages pending for it as a member of a group are redispatched to another member [MQTT-4.8.2-5].
 #[test]
 fn a_large_session_that_ends_leaves_nothing_to_the_next_one_of_its_client() {
     every_case(|case: Case| {
@@ -240,15 +240,15 @@ fn a_large_session_that_ends_leaves_nothing_to_the_next_one_of_its_client() {
         let broker = case.broker_set(&["limits.session_queue_messages=20000", "sys.interval_s=1"]);
         let mut observer = broker.connect(V5, "observer");
         let mut large = broker.connecting(case.version, "large").persistent().open();
-        let names = names(2 * MOST);
-        for part in names.chunks(MOST) {
+        let names = names(2 * FILTERS_MAX);
+        for part in names.chunks(FILTERS_MAX) {
             let filters: Vec<_> = part.iter().map(|name| (name.as_str(), options(AtLeastOnce))).collect();
-            assert_eq!(large.subscribe_all(&filters, &[]), vec![1; MOST]);
+            assert_eq!(large.subscribe_all(&filters, &[]), vec![1; FILTERS_MAX]);
         }
         large.subscribe("$share/group/work", AtLeastOnce);
         large.disconnect();
         let mut publisher = broker.connect(case.version, "publisher");
-        // Half of the queue is owed to the group.
+        // Half of the queue belongs to the group.
         for start in (0..QUEUE).step_by(500) {
             let mut bytes = Vec::new();
             let ids: Vec<u16> = (start..start + 500).map(|_| publisher.next_packet_id().get()).collect();
@@ -269,9 +269,10 @@ fn a_large_session_that_ends_leaves_nothing_to_the_next_one_of_its_client() {
         anew.subscribe("many/3/+", AtLeastOnce);
         anew.subscribe("many/19998/+", AtLeastOnce);
         anew.expect_nothing();
-        let mut owed: Vec<usize> = (0..QUEUE / 2).map(|_| other.receive().text().parse().expect("a number")).collect();
-        owed.sort_unstable();
-        assert_eq!(owed, (0..QUEUE).step_by(2).collect::<Vec<_>>());
+        let mut redispatched: Vec<usize> =
+            (0..QUEUE / 2).map(|_| other.receive().text().parse().expect("a number")).collect();
+        redispatched.sort_unstable();
+        assert_eq!(redispatched, (0..QUEUE).step_by(2).collect::<Vec<_>>());
         other.expect_nothing();
         // The two of the new session, and that of the other member.
         subscriptions_come_to(&mut observer, 3);

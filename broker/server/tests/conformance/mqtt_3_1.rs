@@ -1,4 +1,4 @@
-//! MQTT 3.1, the predecessor of 3.1.1: it calls itself MQIsdp, level 3.
+//! MQTT 3.1, the predecessor of 3.1.1: its protocol name is MQIsdp, its level 3.
 
 use tautwire_protocol::Packet;
 
@@ -13,8 +13,8 @@ fn mqtt_3_1_connects_publishes_and_subscribes() {
     assert_eq!(client.receive().text(), "hello");
 }
 
-/// Sections 2.1, 3.6, 3.8 and 3.10 of 3.1: the client sets DUP when it sends one of these again. Each comes twice, and the
-/// first already with DUP, as when the network has lost what came before.
+/// Sections 2.1, 3.6, 3.8 and 3.10 of 3.1: the client sets DUP when it resends one of these. Each is sent twice, the first already with
+/// DUP, as if the network had lost an earlier one.
 #[test]
 fn mqtt_3_1_may_send_subscribe_pubrel_and_unsubscribe_again_with_dup() {
     every_thread_count(|case| {

@@ -12,11 +12,11 @@ use crate::support::{
 const PUBLISHERS: usize = 4;
 const SUBSCRIBERS: usize = 4;
 const MESSAGES: usize = 400;
-/// How many messages a publisher leaves unacknowledged.
+/// Unacknowledged messages of a publisher.
 const WINDOW: usize = 50;
 const END: &str = "end";
 
-/// Publishes `payloads` in order, a window at a time in one write, and completes their handshakes.
+/// Publishes `payloads` in order, a window per write, and completes their handshakes.
 fn flood(publisher: &mut Client, topic: &str, qos: QoS, payloads: &[String]) {
     for window in payloads.chunks(WINDOW) {
         let mut bytes = Vec::new();
@@ -40,8 +40,8 @@ fn flood(publisher: &mut Client, topic: &str, qos: QoS, payloads: &[String]) {
     }
 }
 
-/// Takes messages until every publisher has said `END`; gives the numbers each published, in the order they came.
-fn take_until_the_end(subscriber: &mut Client) -> HashMap<String, Vec<usize>> {
+/// Receives messages until every publisher has sent `END`. Returns the numbers of each publisher, in order of arrival.
+fn receive_until_end(subscriber: &mut Client) -> HashMap<String, Vec<usize>> {
     let mut ends = 0;
     let mut numbers: HashMap<String, Vec<usize>> = HashMap::new();
     while ends < PUBLISHERS {
@@ -57,7 +57,7 @@ fn take_until_the_end(subscriber: &mut Client) -> HashMap<String, Vec<usize>> {
     numbers
 }
 
-/// Lets every publisher flood two topics while every subscriber takes both; gives what each subscriber took.
+/// Every publisher floods two topics while every subscriber receives both. Returns what each subscriber received.
 fn run(case: Case, broker: &Broker, published: QoS, granted: QoS) -> Vec<HashMap<String, Vec<usize>>> {
     let mut subscribers: Vec<Client> = (0..SUBSCRIBERS)
         .map(|number| {
@@ -69,7 +69,7 @@ fn run(case: Case, broker: &Broker, published: QoS, granted: QoS) -> Vec<HashMap
         .collect();
     thread::scope(|scope| {
         let taking: Vec<_> =
-            subscribers.iter_mut().map(|subscriber| scope.spawn(|| take_until_the_end(subscriber))).collect();
+            subscribers.iter_mut().map(|subscriber| scope.spawn(|| receive_until_end(subscriber))).collect();
         for number in 0..PUBLISHERS {
             scope.spawn(move || {
                 let name = format!("publisher-{number}");
@@ -83,7 +83,7 @@ fn run(case: Case, broker: &Broker, published: QoS, granted: QoS) -> Vec<HashMap
                 publisher.publish(END, AtLeastOnce, format!("{name} {END}").as_bytes());
             });
         }
-        taking.into_iter().map(|taking| taking.join().expect("the subscriber took all")).collect()
+        taking.into_iter().map(|taking| taking.join().expect("the subscriber received all")).collect()
     })
 }
 
@@ -100,7 +100,7 @@ fn qos_0_messages_arrive_in_order() {
     });
 }
 
-/// [MQTT-4.6.0-5], [MQTT-4.3.2-4]: in order, and on unbroken connections each once.
+/// [MQTT-4.6.0-5], [MQTT-4.3.2-4]: in order, and once each on unbroken connections.
 #[test]
 fn qos_1_messages_arrive_complete_and_in_order() {
     every_case(|case| {
@@ -118,7 +118,7 @@ fn qos_2_messages_arrive_exactly_once_and_in_order() {
     });
 }
 
-/// [MQTT-4.6.0-5]: the same when what was published at QoS 2 goes out at QoS 1.
+/// [MQTT-4.6.0-5]: the same for messages published at QoS 2 and delivered at QoS 1.
 #[test]
 fn messages_lowered_to_qos_1_arrive_complete_and_in_order() {
     every_case(|case| {
@@ -127,8 +127,8 @@ fn messages_lowered_to_qos_1_arrive_complete_and_in_order() {
     });
 }
 
-/// `limits.shard_queue_batches`: with hardly any room between the threads, publishers wait; nothing is lost, and
-/// threads that wait for one another do not wait for ever.
+/// `limits.shard_queue_batches`: with hardly any room between the threads, publishers wait; nothing is lost, and threads that wait for one
+/// another do not deadlock.
 #[test]
 fn full_queues_between_threads_lose_nothing_of_qos_1_and_2() {
     every_case(|case| {
@@ -148,7 +148,7 @@ fn expect_complete(taken: &[HashMap<String, Vec<usize>>]) {
     }
 }
 
-/// [MQTT-4.6.0-5] across the client's own absence: the queue of a session keeps the order.
+/// [MQTT-4.6.0-5] while the client is offline: the queue of a session preserves the order.
 #[test]
 fn order_is_preserved_across_offline_and_online_phases() {
     every_case(|case| {
@@ -187,7 +187,7 @@ fn qos_2_is_exactly_once_over_many_broken_connections() {
             let outgoing = OutgoingPublish::new("a", ExactlyOnce, text.as_bytes());
             let id = number + 1;
             publisher.send_publish_as(&outgoing, id);
-            // The connection breaks at each of the three places of the handshake in turn.
+            // The connection is lost at each of the three steps of the handshake in turn.
             if number % 3 == 0 {
                 publisher.ping_ignoring_acknowledgements();
                 publisher.cut();

@@ -8,8 +8,8 @@ use crate::support::{
 };
 use crate::sys::await_number;
 
-/// `limits.payload_bytes`: the message goes to nobody, its exchange is completed, and the connection stays. Only 5.0 has a code that says
-/// so. Nothing of it is retained.
+/// `limits.payload_bytes`: the message is dropped, its exchange is completed, and the connection stays open. Only 5.0 has a reason code for
+/// it. It is not retained.
 #[test]
 fn a_payload_that_is_too_large_is_dropped_and_acknowledged() {
     every_case(|case| {
@@ -32,7 +32,7 @@ fn a_payload_that_is_too_large_is_dropped_and_acknowledged() {
     });
 }
 
-/// A will is a message, too. 3.1.1 has no return code for it.
+/// The limit applies to wills. 3.1.1 has no return code for it.
 #[test]
 fn a_will_that_is_too_large_is_refused() {
     every_version(|case| {
@@ -46,7 +46,7 @@ fn a_will_that_is_too_large_is_refused() {
     });
 }
 
-/// What an operator publishes is held to the same.
+/// The limit applies to messages of operators.
 #[test]
 fn payload_limits_apply_to_operator_publishes() {
     let folder = Folder::new(&[("token", TOKEN)]);
@@ -58,7 +58,7 @@ fn payload_limits_apply_to_operator_publishes() {
     assert!(refused.contains("limits.payload_bytes"), "{refused}");
 }
 
-/// `limits.in_flight_bytes_per_client`: while so many bytes are unacknowledged, nothing more is sent; a message that is larger goes alone.
+/// `limits.in_flight_bytes_per_client`: at the limit of unacknowledged bytes nothing more is sent; a larger message is sent alone.
 #[test]
 fn messages_wait_while_too_many_bytes_are_in_flight() {
     every_case(|case| {
@@ -71,7 +71,7 @@ fn messages_wait_while_too_many_bytes_are_in_flight() {
         let sizes = [2_000, 2_000, 10, 5_000, 5_000];
         for (number, size) in sizes.into_iter().enumerate() {
             publisher.publish("t", AtLeastOnce, &vec![b'0' + number as u8; size]);
-            // It acknowledges at once.
+            // The other client acknowledges at once.
             assert_eq!(other.receive().payload().len(), size);
         }
         let first = slow.expect_publish();
@@ -79,7 +79,7 @@ fn messages_wait_while_too_many_bytes_are_in_flight() {
         assert_eq!((first.payload()[0], second.payload()[0]), (b'0', b'1'), "3,000 bytes are reached with the second");
         slow.expect_nothing();
         slow.acknowledge(&first);
-        // 2,000 are left, so one more may go, and then another.
+        // 2,000 are left, so one more can be sent, and then another.
         let third = slow.expect_publish();
         let fourth = slow.expect_publish();
         assert_eq!((third.payload()[0], fourth.payload()[0]), (b'2', b'3'));

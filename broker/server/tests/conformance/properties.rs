@@ -1,4 +1,4 @@
-//! What becomes of the properties of 5.0: forwarded, counted down, obeyed.
+//! Properties of 5.0: forwarded, counted down, obeyed.
 
 use std::collections::HashMap;
 use std::num::NonZeroU16;
@@ -49,7 +49,7 @@ fn properties_of_a_message_are_forwarded_unaltered_and_in_order() {
     });
 }
 
-/// 3.3.2.3.2 of 5.0: 0 and 1 are told apart from absent.
+/// 3.3.2.3.2 of 5.0: 0 and 1 are distinguished from absent.
 #[test]
 fn the_payload_format_indicator_is_forwarded_as_it_was() {
     every_thread_count(|case| {
@@ -61,7 +61,7 @@ fn the_payload_format_indicator_is_forwarded_as_it_was() {
             client.deliver(&outgoing.property(Property::PayloadFormatIndicator(indicator)));
             let message = client.receive();
             match message.properties().payload_format_indicator() {
-                // The standard calls absent and 0 the same.
+                // The standard treats absent and 0 alike.
                 None => assert_eq!(indicator, PayloadFormat::Unspecified),
                 Some(received) => assert_eq!(received, indicator),
             }
@@ -69,7 +69,7 @@ fn the_payload_format_indicator_is_forwarded_as_it_was() {
     });
 }
 
-/// 3.3.2.3.2 of 5.0: a payload that is not what it is said to be is refused with 0x99, and the connection stays.
+/// 3.3.2.3.2 of 5.0: a payload that does not match its indicator is refused with 0x99, and the connection stays open.
 #[test]
 fn a_payload_that_is_not_as_indicated_is_refused() {
     every_thread_count(|case| {
@@ -113,7 +113,7 @@ fn the_message_expiry_interval_counts_down_while_waiting() {
     });
 }
 
-/// [MQTT-3.3.2-6]: an interval of 0 is not made longer.
+/// [MQTT-3.3.2-6]: an interval of 0 is not extended.
 #[test]
 fn a_message_expiry_interval_of_0_stays_0() {
     every_thread_count(|case| {
@@ -123,7 +123,7 @@ fn a_message_expiry_interval_of_0_stays_0() {
         subscriber.subscribe("a", AtLeastOnce);
         publisher.deliver(&OutgoingPublish::new("a", AtLeastOnce, b"now").property(Property::MessageExpiryInterval(0)));
         publisher.publish("a", AtLeastOnce, b"last");
-        // Delivered at once or expired already: both are right.
+        // Delivered at once or expired already: both are correct.
         let message = subscriber.receive();
         if message.text() == "now" {
             assert_eq!(message.properties().message_expiry_interval(), Some(0));
@@ -154,7 +154,7 @@ fn an_expired_message_is_not_delivered_from_the_queue_of_an_offline_session() {
     });
 }
 
-/// [MQTT-3.3.2-5]: the same while the client is there, but its window is full.
+/// [MQTT-3.3.2-5]: the same for a connected client whose window is full.
 #[test]
 fn an_expired_message_is_not_delivered_once_the_window_opens() {
     every_thread_count(|case| {
@@ -174,7 +174,7 @@ fn an_expired_message_is_not_delivered_once_the_window_opens() {
     });
 }
 
-/// [MQTT-4.3.3-7]: a message already sent is not expired; it is resent and completed.
+/// [MQTT-4.3.3-7]: a message already sent does not expire; it is resent and completed.
 #[test]
 fn a_message_already_sent_does_not_expire() {
     every_thread_count(|case| {
@@ -206,7 +206,7 @@ fn topic_aliases_from_a_client_stand_for_their_topics() {
         let mut expect = |topic: &str, text: &str| {
             let message = subscriber.receive();
             assert_eq!((message.topic(), message.text()), (topic, text));
-            // [MQTT-3.1.2-27]: an alias concerns one connection and one direction.
+            // [MQTT-3.1.2-27]: an alias is specific to one connection and one direction.
             assert_eq!(message.properties().topic_alias(), None);
         };
         for alias in 1..=5 {
@@ -219,7 +219,7 @@ fn topic_aliases_from_a_client_stand_for_their_topics() {
             publisher.deliver(&OutgoingPublish::by_alias(alias, qos, b"by alias"));
             expect(&format!("topic/{alias}"), "by alias");
         }
-        // Given another topic, the alias changes; the others stay.
+        // Sent with another topic, the alias changes; the others stay.
         publisher.deliver(&OutgoingPublish::new("changed", AtLeastOnce, b"x").property(topic_alias(3)));
         expect("changed", "x");
         publisher.deliver(&OutgoingPublish::by_alias(3, AtLeastOnce, b"y"));
@@ -229,7 +229,7 @@ fn topic_aliases_from_a_client_stand_for_their_topics() {
     });
 }
 
-/// [MQTT-3.3.2-9], 3.3.2.3.4 of 5.0: 0x94 out of range, and 0x82 for one that stands for nothing yet.
+/// [MQTT-3.3.2-9], 3.3.2.3.4 of 5.0: 0x94 for an alias out of range, and 0x82 for one without a topic.
 #[test]
 fn topic_aliases_out_of_range_or_unknown_are_refused() {
     let broker = Broker::set(&["mqtt.topic_alias_maximum=5"]);
@@ -274,7 +274,7 @@ fn topic_aliases_end_with_their_connection() {
     });
 }
 
-/// The topic a message is about, by name or by an alias learned before.
+/// The topic of a message, by name or by an alias received before.
 fn resolve(aliases: &mut HashMap<u16, String>, message: &Message, maximum: u16) -> String {
     let name = message.topic().to_owned();
     match message.properties().topic_alias().map(NonZeroU16::get) {
@@ -291,7 +291,7 @@ fn resolve(aliases: &mut HashMap<u16, String>, message: &Message, maximum: u16) 
     name
 }
 
-/// [MQTT-3.1.2-26], [MQTT-3.3.2-11]: aliases towards the client, within its maximum, each introduced with its topic.
+/// [MQTT-3.1.2-26], [MQTT-3.3.2-11]: aliases sent to the client are within its maximum, each introduced with its topic.
 #[test]
 fn topic_aliases_to_a_client_stay_within_its_maximum_and_resolve() {
     every_thread_count(|case| {
@@ -317,7 +317,7 @@ fn topic_aliases_to_a_client_stay_within_its_maximum_and_resolve() {
     });
 }
 
-/// [MQTT-3.1.2-26] with [MQTT-4.4.0-1]: a message resent on a new connection does not lean on the old one's aliases.
+/// [MQTT-3.1.2-26] with [MQTT-4.4.0-1]: a message resent on a new connection does not use aliases of the old one.
 #[test]
 fn a_resent_message_brings_its_topic_along() {
     every_thread_count(|case| {
@@ -374,7 +374,7 @@ fn messages_above_the_clients_maximum_packet_size_are_left_out() {
         // Fixed header 2, topic 2 + 6, properties 1; Packet Identifier 2 at QoS 1.
         for (qos, fits) in [(AtMostOnce, 89), (AtLeastOnce, 87)] {
             for _ in 0..5 {
-                // [MQTT-3.1.2-25]: as if it had been sent: the window does not fill up with them.
+                // [MQTT-3.1.2-25]: treated as if it had been sent: the window does not fill up.
                 publisher.publish("size/x", qos, &vec![b'x'; fits + 1]);
             }
             publisher.publish("size/x", qos, &vec![b'x'; fits]);
@@ -382,7 +382,7 @@ fn messages_above_the_clients_maximum_packet_size_are_left_out() {
         }
         expect_nothing_from(&mut publisher, &mut subscriber);
         subscriber.disconnect();
-        // The same from the queue of an absent session.
+        // The same from the queue of an offline session.
         publisher.publish("size/x", AtLeastOnce, &[b'x'; 88]);
         publisher.publish("size/x", AtLeastOnce, &[b'x'; 87]);
         let mut subscriber = connecting.open();
@@ -391,7 +391,7 @@ fn messages_above_the_clients_maximum_packet_size_are_left_out() {
     });
 }
 
-/// [MQTT-3.1.2-24]: Subscription Identifiers count too, and another subscriber still gets the message.
+/// [MQTT-3.1.2-24]: Subscription Identifiers count too, and another subscriber still receives the message.
 #[test]
 fn the_maximum_packet_size_counts_what_is_added_for_the_client() {
     every_thread_count(|case| {
@@ -411,7 +411,7 @@ fn the_maximum_packet_size_counts_what_is_added_for_the_client() {
     });
 }
 
-/// [MQTT-3.1.2-25]: a message is left out where it is too large, not where an alias would make it so.
+/// [MQTT-3.1.2-25]: only a message that is too large is dropped, not one that an alias would make too large.
 #[test]
 fn a_message_that_fits_only_without_an_alias_is_sent_without() {
     every_thread_count(|case| {
@@ -433,7 +433,7 @@ fn a_message_that_fits_only_without_an_alias_is_sent_without() {
     });
 }
 
-/// Whether any of these properties explains in words or user properties.
+/// Whether any of these properties is a Reason String or User Property.
 fn explains(properties: tautwire_protocol::Properties<'_>) -> bool {
     properties.iter().any(|property| matches!(property, Property::ReasonString(_) | Property::UserProperty(..)))
 }
@@ -469,7 +469,7 @@ fn without_problem_information_acknowledgements_explain_nothing() {
     assert!(!explained, "PUBCOMP");
 }
 
-/// 3.1.2.11.7 of 5.0: the default is to explain, and a DISCONNECT does.
+/// 3.1.2.11.7 of 5.0: problem information is on by default, and DISCONNECT includes it.
 #[test]
 fn a_disconnect_explains_itself_unless_the_client_declined() {
     let broker = Broker::start();
@@ -487,12 +487,12 @@ fn a_disconnect_explains_itself_unless_the_client_declined() {
     assert!(reason_string(&mut asking.open()).is_some_and(|text| !text.is_empty()));
 }
 
-/// What a packet of the broker's takes on the wire.
+/// The encoded size of a packet from the broker.
 fn encoded_len(packet: &OwnedPacket) -> usize {
-    packet.as_packet().encoded_len(V5).expect("what was decoded can be encoded")
+    packet.as_packet().encoded_len(V5).expect("a decoded packet can be encoded")
 }
 
-/// [MQTT-3.14.2-3], [MQTT-3.14.2-4]: a DISCONNECT fits the Maximum Packet Size, without the words if need be.
+/// [MQTT-3.14.2-3], [MQTT-3.14.2-4]: a DISCONNECT fits the Maximum Packet Size, if necessary without the Reason String.
 #[test]
 fn a_disconnect_fits_the_clients_maximum_packet_size() {
     let broker = Broker::start();
@@ -503,8 +503,8 @@ fn a_disconnect_fits_the_clients_maximum_packet_size() {
     assert!(encoded_len(&packet) <= 20, "{packet:?}");
 }
 
-/// [MQTT-3.4.2-2], [MQTT-3.4.2-3], [MQTT-3.5.2-2], [MQTT-3.5.2-3], [MQTT-3.6.2-2], [MQTT-3.6.2-3], [MQTT-3.7.2-2],
-/// [MQTT-3.7.2-3], [MQTT-3.9.2-1], [MQTT-3.9.2-2], [MQTT-3.11.2-1], [MQTT-3.11.2-2]: words only where they fit.
+/// [MQTT-3.4.2-2], [MQTT-3.4.2-3], [MQTT-3.5.2-2], [MQTT-3.5.2-3], [MQTT-3.6.2-2], [MQTT-3.6.2-3], [MQTT-3.7.2-2], [MQTT-3.7.2-3],
+/// [MQTT-3.9.2-1], [MQTT-3.9.2-2], [MQTT-3.11.2-1], [MQTT-3.11.2-2]: a Reason String only if it fits.
 #[test]
 fn acknowledgements_fit_the_clients_maximum_packet_size() {
     let broker = Broker::set(&["mqtt.wildcard_subscription_available=false"]);

@@ -33,8 +33,8 @@ fn messages_arrive_at_the_lower_of_published_and_granted_qos() {
     });
 }
 
-/// [MQTT-3.1.2-24], [MQTT-3.3.1-12], [MQTT-3.3.1-13], [MQTT-3.3.4-3], [MQTT-3.8.3-3]: among many who get the same bytes, each gets what
-/// its own subscription and connection ask for.
+/// [MQTT-3.1.2-24], [MQTT-3.3.1-12], [MQTT-3.3.1-13], [MQTT-3.3.4-3], [MQTT-3.8.3-3]: among many subscribers that share the encoded bytes,
+/// each receives what its own subscription and connection require.
 #[test]
 fn each_of_many_gets_a_message_as_its_subscription_says() {
     every_thread_count(|case| {
@@ -44,7 +44,7 @@ fn each_of_many_gets_a_message_as_its_subscription_says() {
         let mut publisher = broker.connect(V5, "publisher");
         publisher.subscribe_as("many", SubscriptionOptions { no_local: true, ..plain });
         let mut receivers = Vec::new();
-        // Twice, so that each kind stands before others and behind them.
+        // Twice, so that each kind comes before and after the others.
         for round in 0..2 {
             for (kind, version, options) in [
                 ("plain of 3.1.1", V3_1_1, plain),
@@ -95,7 +95,7 @@ fn each_of_many_gets_a_message_as_its_subscription_says() {
     });
 }
 
-/// [MQTT-4.3.2-4], [MQTT-4.3.3-8]: an acknowledgement of success carries 0x00, or 0x10 when nobody subscribed.
+/// [MQTT-4.3.2-4], [MQTT-4.3.3-8]: an acknowledgement of success has 0x00, or 0x10 if there is no subscriber.
 #[test]
 fn acknowledgements_say_whether_anybody_subscribed() {
     every_thread_count(|case| {
@@ -111,7 +111,7 @@ fn acknowledgements_say_whether_anybody_subscribed() {
     });
 }
 
-/// [MQTT-2.2.1-2], [MQTT-2.2.2-1]; 3.1.1: [MQTT-2.3.1-5]: a forwarded message is these bytes and no others.
+/// [MQTT-2.2.1-2], [MQTT-2.2.2-1]; 3.1.1: [MQTT-2.3.1-5]: a forwarded message has exactly these bytes.
 #[test]
 fn a_forwarded_message_has_exactly_the_bytes_of_the_standard() {
     let broker = Broker::start();
@@ -129,7 +129,7 @@ fn a_forwarded_message_has_exactly_the_bytes_of_the_standard() {
     }
 }
 
-/// 3.1 of both: payloads may be anything, and nothing at all.
+/// 3.1 of both: a payload may have any content, or none.
 #[test]
 fn payloads_pass_unaltered() {
     every_case(|case| {
@@ -139,7 +139,7 @@ fn payloads_pass_unaltered() {
         subscriber.subscribe("payload", ExactlyOnce);
         let all_bytes: Vec<u8> = (0..=255).collect();
         let large: Vec<u8> = (0..1_000_000_u32).map(|index| (index % 251) as u8).collect();
-        // Around the places where the Remaining Length takes another byte.
+        // Around the sizes at which the Remaining Length takes another byte.
         let sizes = [110, 118, 120, 127, 128, 16_370, 16_383, 16_384].map(|size| vec![b'x'; size]);
         let payloads = [Vec::new(), vec![0], all_bytes, large].into_iter().chain(sizes);
         for payload in payloads {
@@ -173,7 +173,7 @@ fn a_repeated_qos_2_publish_is_delivered_once() {
     });
 }
 
-/// [MQTT-4.3.3-10], [MQTT-4.4.0-1]: also when the repetition comes on a new connection of the session.
+/// [MQTT-4.3.3-10], [MQTT-4.4.0-1]: also if the repetition arrives on a new connection of the session.
 #[test]
 fn a_qos_2_publish_repeated_after_a_reconnect_is_delivered_once() {
     every_case(|case| {
@@ -217,12 +217,12 @@ fn a_pubrel_repeated_after_a_reconnect_is_answered() {
         publisher.cut();
         let mut publisher = connecting.open();
         publisher.send_pubrel(5);
-        // 0x92: the Packet Identifier is not in use any more; the exchange is complete either way.
+        // 0x92: the Packet Identifier is no longer in use; the exchange is complete either way.
         assert!(matches!(publisher.expect_pubcomp(5), 0x00 | 0x92));
     });
 }
 
-/// 3.7.2.1 of 5.0; 3.1.1 knows no other answer than PUBCOMP [MQTT-4.3.3-2].
+/// 3.7.2.1 of 5.0; 3.1.1 has no other answer than PUBCOMP [MQTT-4.3.3-2].
 #[test]
 fn a_pubrel_for_an_unknown_packet_id_is_answered() {
     every_version(|case| {
@@ -234,7 +234,7 @@ fn a_pubrel_for_an_unknown_packet_id_is_answered() {
     });
 }
 
-/// [MQTT-4.3.2-5], [MQTT-4.3.3-12]: once acknowledged, a Packet Identifier means a new message, DUP or not.
+/// [MQTT-4.3.2-5], [MQTT-4.3.3-12]: once acknowledged, a Packet Identifier stands for a new message, DUP or not.
 #[test]
 fn a_packet_id_may_be_used_again_once_its_exchange_is_complete() {
     every_case(|case| {
@@ -263,7 +263,7 @@ fn a_packet_id_may_be_used_again_once_its_exchange_is_complete() {
     });
 }
 
-/// [MQTT-4.3.3-9]: a PUBREC of 0x80 or more ends the exchange, so the same Packet Identifier means a new message.
+/// [MQTT-4.3.3-9]: a PUBREC of 0x80 or more ends the exchange, so the same Packet Identifier stands for a new message.
 #[test]
 fn a_packet_id_may_be_used_again_after_a_pubrec_with_an_error() {
     every_thread_count(|case| {
@@ -280,7 +280,7 @@ fn a_packet_id_may_be_used_again_after_a_pubrec_with_an_error() {
         .into_iter()
         .enumerate()
         {
-            // Refused again when sent again: nothing remembers the first time.
+            // Refused again when resent: the broker keeps no state of the first time.
             for outgoing in [refused.clone(), refused.dup()] {
                 publisher.send_publish_as(&outgoing, 5);
                 assert_eq!(publisher.expect_pubrec(5), reason);
@@ -350,7 +350,7 @@ fn nothing_is_resent_on_a_live_connection() {
     });
 }
 
-/// [MQTT-4.4.0-1], [MQTT-4.3.3-4] to [MQTT-4.3.3-6]; 3.1.1: [MQTT-4.3.3-1]: after PUBREC it is the PUBREL that is resent.
+/// [MQTT-4.4.0-1], [MQTT-4.3.3-4] to [MQTT-4.3.3-6]; 3.1.1: [MQTT-4.3.3-1]: after PUBREC the PUBREL is resent.
 #[test]
 fn after_pubrec_the_pubrel_is_resent_and_not_the_publish() {
     every_case(|case| {
@@ -426,7 +426,7 @@ fn a_pubrec_for_an_unknown_packet_id_is_answered_with_packet_identifier_not_foun
     client.ping();
 }
 
-/// 4.3.2 of both: an acknowledgement nobody waits for harms nobody.
+/// 4.3.2 of both: an unexpected acknowledgement has no effect.
 #[test]
 fn unexpected_acknowledgements_are_survived() {
     every_version(|case| {
@@ -444,7 +444,8 @@ fn unexpected_acknowledgements_are_survived() {
     });
 }
 
-/// [MQTT-2.2.1-5], [MQTT-3.3.4-1], [MQTT-4.6.0-2], [MQTT-4.6.0-3]; 3.1.1: [MQTT-2.3.1-6], [MQTT-3.3.4-1]: acknowledgements carry the ids of the publishes, in their order.
+/// [MQTT-2.2.1-5], [MQTT-3.3.4-1], [MQTT-4.6.0-2], [MQTT-4.6.0-3]; 3.1.1: [MQTT-2.3.1-6], [MQTT-3.3.4-1]: acknowledgements have the ids of
+/// the publishes, in their order.
 #[test]
 fn acknowledgements_come_in_the_order_of_the_publishes() {
     every_case(|case| {
@@ -465,7 +466,7 @@ fn acknowledgements_come_in_the_order_of_the_publishes() {
                     publisher.expect_pubrec(id)
                 };
             }
-            // [MQTT-4.6.0-4] seen from the other side: PUBCOMP in the order of PUBREL.
+            // [MQTT-4.6.0-4] in the other direction: PUBCOMP in the order of PUBREL.
             if qos == ExactlyOnce {
                 for id in ids {
                     publisher.send_pubrel(id);
@@ -524,7 +525,7 @@ fn both_sides_may_use_the_same_packet_id_at_once() {
     });
 }
 
-/// [MQTT-4.3.3-13]: an expired message does not break off its handshake.
+/// [MQTT-4.3.3-13]: expiry of a message does not interrupt its handshake.
 #[test]
 fn an_expired_qos_2_message_is_still_released_and_completed() {
     every_thread_count(|case| {
@@ -539,7 +540,7 @@ fn an_expired_qos_2_message_is_still_released_and_completed() {
     });
 }
 
-/// A client is its own subscriber too.
+/// A client can subscribe to its own messages.
 #[test]
 fn a_client_receives_its_own_messages() {
     every_case(|case| {
@@ -555,7 +556,7 @@ fn a_client_receives_its_own_messages() {
     });
 }
 
-/// 3.3.1.2 and 3.2.2.3.4 of 5.0: a QoS above the announced maximum; 3.1.1 can only be closed.
+/// 3.3.1.2 and 3.2.2.3.4 of 5.0: a QoS above the announced maximum; for 3.1.1 the connection is closed.
 #[test]
 fn a_publish_above_the_maximum_qos_is_refused() {
     every_version(|case| {
@@ -568,7 +569,7 @@ fn a_publish_above_the_maximum_qos_is_refused() {
     });
 }
 
-/// [MQTT-3.2.2-10]: every QoS may still be asked for.
+/// [MQTT-3.2.2-10]: every QoS may still be requested.
 #[test]
 fn subscribing_above_the_maximum_qos_is_allowed() {
     every_version(|case| {
@@ -592,7 +593,7 @@ fn a_retained_publish_is_refused_where_retain_is_not_available() {
     });
 }
 
-/// 4.7.2: `$SYS` belongs to the broker. The connection stays.
+/// 4.7.2: `$SYS` belongs to the broker. The connection stays open.
 #[test]
 fn publishing_to_sys_is_not_authorized() {
     every_case(|case| {
@@ -607,7 +608,7 @@ fn publishing_to_sys_is_not_authorized() {
     });
 }
 
-/// What a client publishes to itself comes back in order, so a fence works for it alone.
+/// A client's messages to itself arrive in order, so a fence works for it alone.
 fn expect_nothing_to_itself(client: &mut Client, qos: QoS) {
     client.subscribe("fence/self", qos);
     client.publish("fence/self", qos, b"fence");

@@ -1,4 +1,4 @@
-//! What one client may do: how fast it may publish, and what it may have retained.
+//! Quotas of one client: its publish rate, and its retained messages.
 
 use std::time::{Duration, Instant};
 
@@ -9,24 +9,24 @@ use crate::support::{
     WillMessage, admin, every_case, every_version, packet_id,
 };
 
-/// A broker whose counters are told at once, and the folder with its token.
-struct Counting {
+/// A broker with immediate counters, and the folder with its token.
+struct World {
     broker: Broker,
     folder: Folder,
 }
 
-impl Counting {
-    fn new(case: Case, settings: &[&str]) -> Counting {
-        Counting::over(Folder::new(&[("token", TOKEN)]), case, settings)
+impl World {
+    fn new(case: Case, settings: &[&str]) -> World {
+        World::over(Folder::new(&[("token", TOKEN)]), case, settings)
     }
 
-    fn over(folder: Folder, case: Case, settings: &[&str]) -> Counting {
+    fn over(folder: Folder, case: Case, settings: &[&str]) -> World {
         let token = format!("admin.token_file={}", folder.path().join("token").display());
         let own = [&*token, "admin.listen=127.0.0.1:0", "sys.interval_s=0"];
-        Counting { broker: case.broker_set(&[&own, settings].concat()), folder }
+        World { broker: case.broker_set(&[&own, settings].concat()), folder }
     }
 
-    /// What was answered before has been counted.
+    /// Everything answered before is counted.
     fn count(&self, name: &str) -> u64 {
         admin(self.broker.admin_address(), "GET", "/metrics", "").expect(200).number(name)
     }
@@ -53,18 +53,18 @@ fn send_at_once(client: &mut Client, count: u16) {
     client.send_bytes(&bytes);
 }
 
-/// Less than so much time between a message that emptied a bucket and another one is a bucket that leaks, however slow the
-/// machine: its clock may be read before the message.
+/// The shortest plausible wait between a message that emptied a bucket and the next one: less is a leak, however slow the machine is. The
+/// clock may be read before the message.
 fn about_half(duration: Duration) -> Duration {
     duration / 2
 }
 
-/// `limits.publish_messages_per_s`, `limits.publish_burst_messages`: nothing is dropped or refused, all waits its turn, and keep
-/// alive [MQTT-3.1.2-22] with it.
+/// `limits.publish_messages_per_s`, `limits.publish_burst_messages`: nothing is dropped or refused, and everything waits its turn,
+/// including keep alive [MQTT-3.1.2-22].
 #[test]
 fn a_client_publishes_a_burst_at_once_and_then_at_its_rate() {
     every_case(|case| {
-        let counting = Counting::new(case, &["limits.publish_messages_per_s=1", "limits.publish_burst_messages=5"]);
+        let counting = World::new(case, &["limits.publish_messages_per_s=1", "limits.publish_burst_messages=5"]);
         let broker = &counting.broker;
         let mut subscriber = broker.connect(case.version, "subscriber");
         subscriber.subscribe("a", AtLeastOnce);
@@ -87,19 +87,19 @@ fn a_client_publishes_a_burst_at_once_and_then_at_its_rate() {
         // The answer to PINGREQ comes last.
         assert!(matches!(client.next().as_packet(), Packet::PingResp));
         assert_eq!(subscriber.receive_texts(8), ["1", "2", "3", "4", "5", "6", "7", "8"]);
-        // For three messages, and no more often; the bucket has the next one's share already if the machine was slow.
+        // For three messages, and no more often; on a slow machine the bucket may already have the next one's share.
         assert!((1..=3).contains(&counting.count("clients_paused_for_rate")));
         assert_eq!(counting.count("keep_alive_timeouts"), 0);
         assert_eq!(counting.count("publishes_received"), 10);
     });
 }
 
-/// Without a rate nobody is ever paused, and a rate that is not reached pauses nobody.
+/// Without a rate, or below it, no client is paused.
 #[test]
 fn a_publisher_below_the_rate_is_not_paused() {
     every_version(|case| {
         for settings in [&[][..], &["limits.publish_messages_per_s=1000", "limits.publish_bytes_per_s=1000000"]] {
-            let counting = Counting::new(case, settings);
+            let counting = World::new(case, settings);
             let mut client = counting.broker.connect(case.version, "client");
             send_at_once(&mut client, 500);
             for id in 1..=500 {
@@ -110,27 +110,27 @@ fn a_publisher_below_the_rate_is_not_paused() {
     });
 }
 
-/// `limits.publish_bytes_per_s`, `limits.publish_burst_bytes`: a packet larger than the bucket goes, and those behind it pay.
+/// `limits.publish_bytes_per_s`, `limits.publish_burst_bytes`: a packet larger than the bucket passes, and later ones wait longer.
 #[test]
 fn a_packet_larger_than_the_burst_goes_and_the_next_waits_the_longer() {
     every_version(|case| {
-        let counting = Counting::new(case, &["limits.publish_bytes_per_s=10000", "limits.publish_burst_bytes=1000"]);
+        let counting = World::new(case, &["limits.publish_bytes_per_s=10000", "limits.publish_burst_bytes=1000"]);
         let mut client = counting.broker.connect(case.version, "client");
         let start = Instant::now();
         client.publish("a", AtLeastOnce, &[b'x'; 10_000]);
         client.publish("a", AtLeastOnce, b"next");
         assert!(start.elapsed() > about_half(Duration::from_millis(900)), "{:?}", start.elapsed());
         assert_eq!(counting.count("clients_paused_for_rate"), 1);
-        // It has never waited for ever.
+        // It does not block for ever.
         client.publish("a", ExactlyOnce, &[b'x'; 5_000]);
     });
 }
 
-/// A new connection, and a new session, begin with what the old one left.
+/// A new connection, and a new session, inherit the bucket.
 #[test]
 fn connecting_anew_does_not_fill_the_bucket() {
     every_case(|case| {
-        let counting = Counting::new(case, &["limits.publish_messages_per_s=1", "limits.publish_burst_messages=2"]);
+        let counting = World::new(case, &["limits.publish_messages_per_s=1", "limits.publish_burst_messages=2"]);
         let start = Instant::now();
         for _ in 0..2 {
             let mut client = counting.broker.connect(case.version, "client");
@@ -143,12 +143,12 @@ fn connecting_anew_does_not_fill_the_bucket() {
     });
 }
 
-/// Publishes a message to be retained; gives the reason code.
+/// Publishes a retained message. Returns the reason code.
 fn retain(client: &mut Client, topic: &str, payload: &[u8]) -> u8 {
     client.deliver(&OutgoingPublish::new(topic, AtLeastOnce, payload).retained())
 }
 
-/// What is retained below `retained_topics`.
+/// The retained topics below `kept/`.
 fn retained_topics(case: Case, broker: &Broker, count: usize) -> Vec<String> {
     let mut late = broker.connect(case.version, "late");
     late.subscribe("kept/#", AtMostOnce);
@@ -158,11 +158,11 @@ fn retained_topics(case: Case, broker: &Broker, count: usize) -> Vec<String> {
     retained_topics
 }
 
-/// `limits.retained_messages_per_client`: 3.4.2.1 and 3.5.2.1 of 5.0 name 0x97. A message belongs to who set it last.
+/// `limits.retained_messages_per_client`: 3.4.2.1 and 3.5.2.1 of 5.0 name 0x97. A message counts for the client that published it last.
 #[test]
 fn a_client_has_so_many_retained_messages_and_no_more() {
     every_case(|case| {
-        let counting = Counting::new(case, &["limits.retained_messages_per_client=2"]);
+        let counting = World::new(case, &["limits.retained_messages_per_client=2"]);
         let broker = &counting.broker;
         let refused = if case.version.is_v5() { 0x97 } else { 0x00 };
         let mut live = broker.connect(case.version, "live");
@@ -180,21 +180,21 @@ fn a_client_has_so_many_retained_messages_and_no_more() {
         first.deliver(&OutgoingPublish::new("kept/3", AtMostOnce, b"no").retained());
         first.ping();
         assert_eq!((counting.count("retained_refused_for_client"), counting.count("retained_refused")), (3, 3));
-        // Nobody was sent what was refused; without RETAIN it goes.
+        // A refused message reaches no subscriber; without RETAIN it does.
         first.publish("kept/3", AtLeastOnce, b"live");
         assert_eq!(live.receive_texts(3), ["1", "2", "live"]);
-        // Another client has a quota of its own, and what it sets is its own.
+        // Another client has its own quota, and its messages count for it.
         assert!(retain(&mut second, "kept/3", b"3") < 0x80);
         assert!(retain(&mut second, "kept/1", b"one") < 0x80);
         assert_eq!(retain(&mut second, "kept/4", b"no"), refused);
         assert!(retain(&mut first, "kept/4", b"4") < 0x80);
         assert_eq!(retain(&mut first, "kept/5", b"no"), refused);
-        // Replacing one's own message takes no more, and clearing gives back.
+        // Replacing one's own message is free, and removing one frees quota.
         assert!(retain(&mut first, "kept/4", b"four") < 0x80);
         assert!(retain(&mut first, "kept/2", b"") < 0x80);
         assert!(retain(&mut first, "kept/5", b"5") < 0x80);
         assert_eq!(retained_topics(case, broker, 4), ["3", "5", "four", "one"]);
-        // The end of the session gives nothing back.
+        // The end of the session frees no quota.
         first.disconnect();
         let mut first = broker.connect(case.version, "first");
         assert_eq!(retain(&mut first, "kept/6", b"no"), refused);
@@ -205,13 +205,13 @@ fn a_client_has_so_many_retained_messages_and_no_more() {
 #[test]
 fn the_bytes_of_a_clients_retained_messages_are_bounded() {
     every_case(|case| {
-        let counting = Counting::new(case, &["limits.retained_bytes_per_client=10000"]);
+        let counting = World::new(case, &["limits.retained_bytes_per_client=10000"]);
         let broker = &counting.broker;
         let refused = if case.version.is_v5() { 0x97 } else { 0x00 };
         let mut client = broker.connect(case.version, "client");
         assert!(retain(&mut client, "kept/1", &[b'x'; 6_000]) < 0x80);
         assert_eq!(retain(&mut client, "kept/2", &[b'x'; 6_000]), refused);
-        assert!(retain(&mut client, "kept/1", &[b'x'; 9_000]) < 0x80, "it replaces the first");
+        assert!(retain(&mut client, "kept/1", &[b'x'; 9_000]) < 0x80, "it replaces the first message");
         assert_eq!(retain(&mut client, "kept/1", &[b'x'; 11_000]), refused);
         assert!(retain(&mut client, "kept/1", &[b'x'; 1_000]) < 0x80);
         assert!(retain(&mut client, "kept/2", &[b'x'; 6_000]) < 0x80);
@@ -219,11 +219,11 @@ fn the_bytes_of_a_clients_retained_messages_are_bounded() {
     });
 }
 
-/// A will that is retained is the client's too.
+/// A retained will counts for its client.
 #[test]
 fn a_will_counts_against_the_quota_of_its_client() {
     every_case(|case| {
-        let counting = Counting::new(case, &["limits.retained_messages_per_client=1"]);
+        let counting = World::new(case, &["limits.retained_messages_per_client=1"]);
         let broker = &counting.broker;
         for (topic, refusals) in [("kept/1", 0), ("kept/2", 1)] {
             let will = WillMessage::new(topic, b"will").qos(AtLeastOnce).retained();
@@ -235,7 +235,7 @@ fn a_will_counts_against_the_quota_of_its_client() {
     });
 }
 
-/// The log does not say whose a retained message is: after a restart it is nobody's until it is set again.
+/// The log does not store the owner of a retained message: after a restart it has none until it is published again.
 #[test]
 fn after_a_restart_retained_messages_are_nobodys() {
     every_version(|case| {
@@ -243,14 +243,14 @@ fn after_a_restart_retained_messages_are_nobodys() {
         let data = format!("data.path={}", folder.path().join("data").display());
         let settings = [&*data, "limits.retained_messages_per_client=1"];
         let refused = if case.version.is_v5() { 0x97 } else { 0x00 };
-        let counting = Counting::over(folder, case, &settings);
+        let counting = World::over(folder, case, &settings);
         let mut client = counting.broker.connect(case.version, "client");
         assert!(retain(&mut client, "kept/1", b"1") < 0x80);
         assert_eq!(retain(&mut client, "kept/2", b"no"), refused);
-        let Counting { broker, folder } = counting;
+        let World { broker, folder } = counting;
         broker.signal("KILL");
         drop(broker);
-        let counting = Counting::over(folder, case, &settings);
+        let counting = World::over(folder, case, &settings);
         let mut client = counting.broker.connect(case.version, "client");
         assert!(retain(&mut client, "kept/2", b"2") < 0x80);
         assert_eq!(retain(&mut client, "kept/1", b"no"), refused, "it would be the second from now on");

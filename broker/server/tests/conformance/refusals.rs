@@ -1,8 +1,8 @@
 //! Every refusal: bytes a client must not send, and how the broker answers them.
 //!
-//! After CONNECT a 5.0 client is told the reason in a DISCONNECT and then closed [MQTT-4.13.1-1], [MQTT-4.13.2-1]; a
-//! 3.1.1 client is closed without a word, for that version has no server DISCONNECT [MQTT-4.8.0-1 of 3.1.1]. Before
-//! CONNECT nobody is answered. A refused CONNECT gets a CONNACK where the version is known.
+//! After CONNECT a 5.0 client receives the reason in a DISCONNECT and is then closed [MQTT-4.13.1-1], [MQTT-4.13.2-1]; a 3.1.1 client is
+//! closed without a packet, since that version has no server DISCONNECT [MQTT-4.8.0-1 of 3.1.1]. Before CONNECT nothing is answered. A
+//! refused CONNECT gets a CONNACK if the version is known.
 
 use tautwire_protocol::{ConnectReason, DecodeOptions, Packet, Property, ReasonCode, decode};
 
@@ -11,7 +11,7 @@ use crate::support::{
     every_version, options, packet_id,
 };
 
-/// What became of a connection on which wrong bytes were followed by a ping.
+/// The outcome of a connection on which invalid bytes are followed by a ping.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Answer {
     /// Closed without a packet.
@@ -24,7 +24,7 @@ enum Answer {
     Accepted,
 }
 
-/// Sends `bytes` and a PINGREQ at once, and waits for what comes of it.
+/// Sends `bytes` and a PINGREQ at once, and waits for the outcome.
 fn answer(client: &mut Client, bytes: &[u8]) -> Answer {
     let mut all = bytes.to_vec();
     all.extend([0xc0, 0x00]);
@@ -43,7 +43,7 @@ fn answer(client: &mut Client, bytes: &[u8]) -> Answer {
     }
 }
 
-/// Bytes from hexadecimal digits; text in quotes stands for itself. Spaces do not count.
+/// Bytes from hexadecimal digits; text in quotes is literal. Spaces are ignored.
 fn hex(text: &str) -> Vec<u8> {
     let mut bytes = Vec::new();
     for (index, part) in text.split('\'').enumerate() {
@@ -57,8 +57,8 @@ fn hex(text: &str) -> Vec<u8> {
     bytes
 }
 
-/// Runs a table of (what, statement, bytes, expected answer) on connected clients of `version`, then checks that a
-/// bystander noticed nothing. All rows are tried; all that fail are named.
+/// Runs a table of (description, bytes, expected answer) on connected clients of `version`, then checks that a bystander was not affected.
+/// All rows are run, and all failures are listed.
 fn after_connect(version: ProtocolVersion, rows: &[(&str, &str, Answer)]) {
     let broker = Broker::start();
     let mut bystander = broker.connect(version, "bystander");
@@ -270,8 +270,8 @@ fn wrong_acknowledgements_are_refused_in_5_0() {
     after_connect(V5, &rows);
 }
 
-/// The standard names no reason for a Reason Code that is none of the packet's: Malformed Packet and Protocol Error
-/// are both right. [MQTT-3.4.2-1], [MQTT-3.5.2-1], [MQTT-3.6.2-1], [MQTT-3.7.2-1], [MQTT-3.14.2-1], [MQTT-3.15.2-1]
+/// The standard names no reason code for a Reason Code that the packet does not have: Malformed Packet and Protocol Error are both correct.
+/// [MQTT-3.4.2-1], [MQTT-3.5.2-1], [MQTT-3.6.2-1], [MQTT-3.7.2-1], [MQTT-3.14.2-1], [MQTT-3.15.2-1]
 #[test]
 fn reason_codes_foreign_to_their_packet_are_refused_in_5_0() {
     let broker = Broker::start();
@@ -351,7 +351,7 @@ fn wrong_packets_close_the_connection_in_3_1_1() {
     after_connect(V3_1_1, &rows.map(|(what, bytes)| (what, bytes, Answer::Closed)));
 }
 
-/// 3.1 lets DUP stand on three packets more than 3.1.1, and beside QoS 1 alone.
+/// 3.1 allows DUP on three more packets than 3.1.1, but only together with QoS 1.
 #[test]
 fn wrong_flags_close_the_connection_in_3_1() {
     let rows = [
@@ -404,7 +404,7 @@ fn anything_but_connect_first_is_closed_without_an_answer() {
     broker.connect(V5, "bystander").ping();
 }
 
-/// A 5.0 CONNECT of these Connect Flags, properties and payload fields.
+/// A 5.0 CONNECT with these Connect Flags, properties and payload fields.
 fn connect_5_0(flags: u8, properties: &str, payload: &str) -> Vec<u8> {
     let mut body = hex("0004'MQTT' 05");
     body.push(flags);
@@ -470,7 +470,7 @@ fn wrong_connects_are_refused_in_5_0() {
     broker.connect(V5, "bystander").ping();
 }
 
-/// [MQTT-3.3.2-2] and [MQTT-4.7.3-1] for will topics; the standard names no one reason.
+/// [MQTT-3.3.2-2] and [MQTT-4.7.3-1] for will topics; the standard names no single reason.
 #[test]
 fn wills_to_invalid_topics_are_refused_in_5_0() {
     let broker = Broker::start();
@@ -481,17 +481,17 @@ fn wills_to_invalid_topics_are_refused_in_5_0() {
     }
 }
 
-/// [MQTT-3.1.2-2]; 3.1.1: [MQTT-3.1.2-2], [MQTT-3.2.2-5]: below 5 the answer is of 3.1.1, above it is of 5.0, which is what
-/// later versions are expected to know.
+/// [MQTT-3.1.2-2]; 3.1.1: [MQTT-3.1.2-2], [MQTT-3.2.2-5]: below 5 the answer has the 3.1.1 format, above it the 5.0 format, which later
+/// versions are expected to understand.
 #[test]
 fn unknown_protocol_levels_are_refused_with_the_code_for_that() {
     let broker = Broker::start();
     for level in ["00", "01", "02", "03", "84", "ff", "06"] {
         for version in [V3_1_1, V5] {
-            // With the byte for no properties, as 5.0 and later have it, and without, as 3.1.1 has it.
+            // With the byte for no properties as in 5.0 and later, and without as in 3.1.1.
             let (length, properties) = if version.is_v5() { ("0e", "00") } else { ("0d", "") };
             let mut stream = broker.dial(version);
-            // The ping behind it is not answered.
+            // The ping after it is not answered.
             stream.send_bytes(&hex(&format!("10 {length} 0004'MQTT' {level} 02 003c {properties} 0001'a' c000")));
             let received = stream.bytes_until_closed();
             if level < "05" {
@@ -523,7 +523,7 @@ fn unknown_protocol_names_are_refused() {
         stream.send_bytes(&hex(bytes));
         assert!(stream.bytes_until_closed().is_empty(), "{bytes}");
     }
-    // MQIsdp is the name of level 3 alone, so whoever says it is answered in the form of 3.1.
+    // MQIsdp is the name of level 3 only, so the answer has the 3.1 format.
     for level in ["04", "05", "06"] {
         let mut client = broker.dial(V3_1_1);
         let connect = hex(&format!("10 0f 0006'MQIsdp' {level} 02 003c 0001'a'"));
@@ -545,9 +545,8 @@ fn wills_that_no_return_code_refuses_are_closed_on_in_3_1_1() {
     broker.connect(V3_1_1, "bystander").ping();
 }
 
-/// 3.1.1: [MQTT-3.1.2-3], [MQTT-3.1.2-11], [MQTT-3.1.2-13] to [MQTT-3.1.2-15], [MQTT-3.1.2-22], [MQTT-3.1.3-3],
-/// [MQTT-3.1.3-4], [MQTT-3.1.4-1], [MQTT-3.2.2-6]: a CONNECT that breaks the format is closed without CONNACK; no return
-/// code fits it.
+/// 3.1.1: [MQTT-3.1.2-3], [MQTT-3.1.2-11], [MQTT-3.1.2-13] to [MQTT-3.1.2-15], [MQTT-3.1.2-22], [MQTT-3.1.3-3], [MQTT-3.1.3-4],
+/// [MQTT-3.1.4-1], [MQTT-3.2.2-6]: a malformed CONNECT is closed without CONNACK; no return code fits it.
 #[test]
 fn wrong_connects_are_closed_in_3_1_1() {
     let broker = Broker::start();
@@ -596,7 +595,7 @@ fn a_packet_above_the_brokers_maximum_packet_size_is_refused() {
     });
 }
 
-/// [MQTT-3.14.4-1], [MQTT-3.14.4-2]: nothing after a DISCONNECT of the client's is processed.
+/// [MQTT-3.14.4-1], [MQTT-3.14.4-2]: nothing after the client's DISCONNECT is processed.
 #[test]
 fn packets_after_disconnect_are_not_processed() {
     every_version(|case| {
@@ -613,7 +612,7 @@ fn packets_after_disconnect_are_not_processed() {
     });
 }
 
-/// [MQTT-4.13.1-1]: what came before the wrong packet counts, what came after it does not.
+/// [MQTT-4.13.1-1]: packets before the invalid one are processed, later ones are not.
 #[test]
 fn packets_before_a_wrong_one_are_processed_and_those_after_it_not() {
     every_version(|case| {
@@ -635,7 +634,7 @@ fn packets_before_a_wrong_one_are_processed_and_those_after_it_not() {
     });
 }
 
-/// 3.2.2.3.12 and following: refusals of one filter leave the other filters of the packet alone.
+/// 3.2.2.3.12 and following: the refusal of one filter does not affect the other filters of the packet.
 #[test]
 fn a_refused_filter_does_not_end_the_connection() {
     every_version(|case| {
@@ -648,7 +647,7 @@ fn a_refused_filter_does_not_end_the_connection() {
     });
 }
 
-/// [MQTT-3.2.2-7]: a refused CONNECT says why when problem information is wanted, which is the default.
+/// [MQTT-3.2.2-7]: a refused CONNECT has a Reason String if problem information is requested, which is the default.
 #[test]
 fn a_refused_connect_explains_itself() {
     let broker = Broker::start();

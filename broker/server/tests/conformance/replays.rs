@@ -1,4 +1,4 @@
-//! Retained messages that a subscription is still owed when it is given up or made again.
+//! Retained messages still pending for a subscription when it is removed or replaced.
 
 use tautwire_protocol::{RetainHandling, SubscriptionOptions};
 
@@ -8,7 +8,7 @@ use crate::support::{
     expect_nothing_from, options,
 };
 
-/// A broker that lets clients have one message in flight, with five retained ones, `kept/0` to `kept/4`.
+/// A broker that allows one message in flight, with five retained ones, `kept/0` to `kept/4`.
 fn five_retained(case: Case) -> (Broker, Client) {
     let broker = case.broker_set(&["limits.in_flight_per_client=1"]);
     let mut publisher = broker.connect(case.version, "publisher");
@@ -19,7 +19,7 @@ fn five_retained(case: Case) -> (Broker, Client) {
     (broker, publisher)
 }
 
-/// A subscriber that has been sent the first of the five and has not acknowledged it.
+/// A subscriber that has received the first of the five and has not acknowledged it.
 fn with_one_in_flight(case: Case, broker: &Broker, qos: QoS) -> (Client, Message) {
     let mut connecting = broker.connecting(case.version, "subscriber");
     if case.version.is_v5() {
@@ -39,11 +39,11 @@ fn unsubscribe_cancels_pending_retained_messages() {
         for qos in [AtLeastOnce, ExactlyOnce] {
             let (mut subscriber, first) = with_one_in_flight(case, &broker, qos);
             subscriber.unsubscribe(&["kept/#"]);
-            // What has been sent is completed.
+            // A message already sent is completed.
             subscriber.acknowledge(&first);
             subscriber.expect_nothing();
             expect_nothing_from(&mut publisher, &mut subscriber);
-            // Subscribed anew, it gets all of them.
+            // Subscribed again, it receives all of them.
             subscriber.subscribe("kept/#", qos);
             let mut topics: Vec<String> = (0..5).map(|_| subscriber.receive().topic().to_owned()).collect();
             topics.sort_unstable();
@@ -54,7 +54,7 @@ fn unsubscribe_cancels_pending_retained_messages() {
     });
 }
 
-/// The same with a packet of so many filters that it is worked off over several turns.
+/// The same with a packet of so many filters that it is processed over several turns.
 #[test]
 fn unsubscribe_from_many_filters_cancels_pending_retained_messages() {
     every_case(|case| {
@@ -70,7 +70,7 @@ fn unsubscribe_from_many_filters_cancels_pending_retained_messages() {
     });
 }
 
-/// What other subscriptions are owed stays owed.
+/// Messages pending for other subscriptions stay pending.
 #[test]
 fn unsubscribe_ends_no_other_debt() {
     every_case(|case| {
@@ -84,7 +84,7 @@ fn unsubscribe_ends_no_other_debt() {
     });
 }
 
-/// The session goes on and the client is away: what it gave up before does not come when it is back.
+/// The session continues while the client is offline: messages of a removed subscription are not sent after the reconnect.
 #[test]
 fn an_abandoned_message_is_not_resent_after_a_reconnect() {
     every_case(|case| {
@@ -106,7 +106,7 @@ fn handling(qos: QoS, retain_handling: RetainHandling) -> SubscriptionOptions {
     SubscriptionOptions { retain_handling, ..options(qos) }
 }
 
-/// [MQTT-3.3.1-11], [MQTT-3.8.4-4]: with Retain Handling 2 the new subscription is owed nothing, and it replaces the old one.
+/// [MQTT-3.3.1-11], [MQTT-3.8.4-4]: with Retain Handling 2 the new subscription has no pending messages, and it replaces the old one.
 #[test]
 fn a_subscription_without_retained_messages_cancels_pending_ones() {
     every_thread_count(|case| {
@@ -116,13 +116,13 @@ fn a_subscription_without_retained_messages_cancels_pending_ones() {
         subscriber.acknowledge(&first);
         subscriber.expect_nothing();
         expect_nothing_from(&mut publisher, &mut subscriber);
-        // It is a subscription still.
+        // The subscription is still active.
         publisher.publish("kept/7", AtLeastOnce, b"live");
         assert_eq!(subscriber.receive().text(), "live");
     });
 }
 
-/// [MQTT-3.3.1-10], [MQTT-3.8.4-4]: with Retain Handling 1 nothing new is owed; what is owed goes on by the new terms.
+/// [MQTT-3.3.1-10], [MQTT-3.8.4-4]: with Retain Handling 1 no message is added; pending ones use the new options.
 #[test]
 fn pending_retained_messages_use_the_new_qos_and_identifier() {
     every_thread_count(|case| {
@@ -150,7 +150,7 @@ fn pending_retained_messages_use_the_new_qos_and_identifier() {
     });
 }
 
-/// [MQTT-3.3.1-9], [MQTT-3.8.4-4]: with Retain Handling 0 all is owed anew, and the old debt is not paid beside it.
+/// [MQTT-3.3.1-9], [MQTT-3.8.4-4]: with Retain Handling 0 all messages are sent again, and the earlier pending ones are not duplicated.
 #[test]
 fn a_repeated_subscription_gets_all_retained_messages_once() {
     every_case(|case| {

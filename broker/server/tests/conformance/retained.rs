@@ -13,7 +13,7 @@ use crate::support::{
 fn retain(publisher: &mut Client, topic: &str, qos: QoS, payload: &[u8]) {
     publisher.deliver(&OutgoingPublish::new(topic, qos, payload).retained());
     if qos == AtMostOnce {
-        // Nobody acknowledges QoS 0: a message behind it on the same way stands in for that.
+        // QoS 0 has no acknowledgement: a later message on the same path serves as one.
         publisher.deliver(&OutgoingPublish::new("behind/it", AtLeastOnce, b"").retained());
     }
 }
@@ -60,7 +60,7 @@ fn a_retained_message_replaces_the_one_before() {
     });
 }
 
-/// [MQTT-3.3.1-5]; 3.1.1: [MQTT-3.3.1-7]: what was retained is discarded, and the message at QoS 0 takes its place.
+/// [MQTT-3.3.1-5]; 3.1.1: [MQTT-3.3.1-7]: the retained message is discarded, and the message at QoS 0 replaces it.
 #[test]
 fn a_retained_message_at_qos_0_replaces_the_one_before() {
     every_case(|case| {
@@ -141,7 +141,7 @@ fn retain_as_published_preserves_the_retain_flag() {
     });
 }
 
-/// 3.3.1.3 of 5.0: a retained message sent for a subscription has RETAIN 1, whatever Retain As Published says.
+/// 3.3.1.3 of 5.0: a retained message sent for a new subscription has RETAIN 1, whatever Retain As Published is.
 #[test]
 fn a_retained_message_for_a_new_subscription_is_marked_in_any_case() {
     every_thread_count(|case| {
@@ -185,12 +185,12 @@ fn retain_handling_1_sends_retained_messages_only_for_a_new_subscription() {
         assert_eq!(subscriber.receive().text(), "x");
         subscriber.subscribe_as("kept", handling(RetainHandling::SendIfNew));
         expect_nothing_from(&mut publisher, &mut subscriber);
-        // A subscription of a resumed session did exist.
+        // The subscription of a resumed session exists.
         subscriber.disconnect();
         let mut subscriber = connecting.open();
         subscriber.subscribe_as("kept", handling(RetainHandling::SendIfNew));
         expect_nothing_from(&mut publisher, &mut subscriber);
-        // Unsubscribed, it is new again.
+        // After UNSUBSCRIBE it is new again.
         subscriber.unsubscribe(&["kept"]);
         subscriber.subscribe_as("kept", handling(RetainHandling::SendIfNew));
         assert_eq!(subscriber.receive().text(), "x");
@@ -259,7 +259,7 @@ fn retained_messages_under_dollar_topics_are_kept_from_wildcards_at_the_front() 
     });
 }
 
-/// [MQTT-3.3.1-9] and 3.8.4: retained messages carry the identifier of the subscription they are sent for.
+/// [MQTT-3.3.1-9] and 3.8.4: retained messages have the identifier of the subscription they are sent for.
 #[test]
 fn a_retained_message_carries_the_subscription_identifier() {
     every_thread_count(|case| {
@@ -327,7 +327,7 @@ fn a_retained_message_keeps_its_properties() {
     });
 }
 
-/// 4.1 of 5.0: retained messages are no part of a session: they outlive their publisher's.
+/// 4.1 of 5.0: retained messages are not part of a session and outlive that of their publisher.
 #[test]
 fn a_retained_message_outlives_its_publisher() {
     every_case(|case| {
@@ -360,7 +360,7 @@ fn many_retained_messages_are_all_sent_within_the_window() {
     });
 }
 
-/// `limits.retained_messages`: beyond it nothing is kept, and the publisher of 5.0 is told so.
+/// `limits.retained_messages`: beyond it no message is retained, and a 5.0 publisher is notified.
 #[test]
 fn retained_messages_are_bounded() {
     every_case(|case| {
@@ -378,7 +378,7 @@ fn retained_messages_are_bounded() {
         let mut kept = late.receive_texts(2);
         kept.sort_unstable();
         assert_eq!(kept, ["1", "2"]);
-        // Replacing what is there still works, and deleting makes room.
+        // Replacing a message still works, and deleting makes room.
         retain(&mut publisher, "kept/1", AtLeastOnce, b"new");
         retain(&mut publisher, "kept/2", AtLeastOnce, b"");
         retain(&mut publisher, "kept/3", AtLeastOnce, b"3");

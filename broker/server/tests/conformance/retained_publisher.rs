@@ -1,4 +1,4 @@
-//! `acl.check_retained_publisher`: a retained message is withheld where its publisher may not publish it any more.
+//! `acl.check_retained_publisher`: a retained message is withheld if its publisher may no longer publish it.
 
 use std::time::Instant;
 
@@ -50,7 +50,7 @@ impl World {
         admin(self.broker.admin_address(), "GET", "/metrics", "").number(name)
     }
 
-    /// The topics of what is retained, as a new subscriber gets them.
+    /// The topics of the retained messages that a new subscriber receives.
     fn retained(&self) -> Vec<String> {
         let mut client = self.broker.connect(V5, "new");
         client.subscribe("plant/#", AtLeastOnce);
@@ -79,12 +79,12 @@ fn started(folder: &Folder, threads: usize, check: bool) -> Broker {
     Broker::with(threads, &settings)
 }
 
-/// Without the right of `device`.
+/// Without the permission of `device`.
 fn revoked() -> String {
     RULES.replace("client_id = \"device\"", "client_id = \"somebody\"")
 }
 
-/// Two retained messages, and a will that is retained; subscribers that are there get them without the publisher.
+/// Two retained messages, and a retained will; existing subscribers receive them without the publisher property.
 fn publish_all(world: &World) {
     let mut live = [world.broker.connect(V5, "live"), world.broker.connect(V3_1_1, "old")];
     for client in &mut live {
@@ -104,7 +104,7 @@ fn publish_all(world: &World) {
     assert_eq!(device.deliver(&own), 0);
     expect("plant/a");
     let mut other = world.broker.connect(V5, "other");
-    // It cannot claim to be somebody else.
+    // It cannot claim to be another publisher.
     let forged = Property::UserProperty("tautwire-publisher", "0:6:device-:");
     let claimed = OutgoingPublish::new("plant/other/b", AtLeastOnce, b"b").retained().property(forged);
     assert_eq!(other.deliver(&claimed), 0);
@@ -131,13 +131,13 @@ fn what_its_publisher_may_not_publish_any_more_is_withheld() {
         world.reload(&RULES.replace("\"plant/other/#\"", "\"plant/else/#\""));
         let withheld = world.count("retained_withheld");
         while world.retained() != ["plant/a", "plant/will"] {
-            assert!(Instant::now() < deadline, "what was allowed again is still withheld: {:?}", world.retained());
+            assert!(Instant::now() < deadline, "a message allowed again is still withheld: {:?}", world.retained());
         }
         assert!(world.count("retained_withheld") > withheld);
     }
 }
 
-/// The publisher is kept with the message, so that a restart changes nothing.
+/// The publisher is stored with the message, so a restart changes nothing.
 #[test]
 fn it_is_withheld_after_a_restart() {
     let mut world = World::new(1, true);
@@ -150,7 +150,7 @@ fn it_is_withheld_after_a_restart() {
     assert_eq!(world.count("retained_withheld"), 2);
 }
 
-/// Without the setting no publisher is kept, and nothing is withheld.
+/// Without the setting no publisher is stored, and nothing is withheld.
 #[test]
 fn without_the_setting_everything_is_sent() {
     let world = World::new(1, false);
@@ -160,7 +160,7 @@ fn without_the_setting_everything_is_sent() {
     assert_eq!(world.retained(), ["plant/a"]);
     let World { broker, folder } = world;
     broker.end();
-    // What was retained without a publisher cannot be checked.
+    // A message stored without a publisher cannot be checked.
     let world = World { broker: started(&folder, 1, true), folder };
     assert_eq!(world.retained(), ["plant/a"]);
 }

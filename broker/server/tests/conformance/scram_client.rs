@@ -1,4 +1,4 @@
-//! The client library proves a password by SCRAM, to the broker and to one that only pretends to be it.
+//! The client library authenticates by SCRAM, with the broker and with an impostor.
 
 use std::io::{ErrorKind, Read as _, Write as _};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
@@ -17,7 +17,7 @@ use tautwire_protocol::{
 
 use crate::support::{Broker, Folder, TOKEN, admin, program};
 
-/// Longer than anything here may take.
+/// A generous upper bound for each step.
 const TIMEOUT: Duration = Duration::from_secs(90);
 
 /// A broker with two users, whose passwords are `pencil`.
@@ -56,7 +56,7 @@ fn the_password_lets_its_user_in_and_another_does_not() {
     for make in [Scram::sha256, Scram::sha512] {
         for user in ["ann", "a=b,c"] {
             let client = blocking::Client::connect(options(broker.address(), make(user, b"pencil")));
-            client.expect("it is the password").disconnect().expect("ends cleanly");
+            client.expect("the password is right").disconnect().expect("ends cleanly");
             let refused = blocking::Client::connect(options(broker.address(), make(user, b"rubber")));
             let expected = ReasonCode::BadUserNameOrPassword;
             match refused {
@@ -78,7 +78,7 @@ fn a_client_authenticates_again_while_messages_flow() {
         let sent: Vec<_> = (0..20_u8)
             .map(|number| client.publish(Publication::new("t", &[round, number]).qos(QoS::AtLeastOnce)).expect("taken"))
             .collect();
-        client.reauthenticate().expect("it is still the password");
+        client.reauthenticate().expect("the password is still right");
         for (number, sent) in (0..).zip(sent) {
             sent.wait().expect("acknowledged");
             let message = stream.next_timeout(TIMEOUT).expect("arrives");
@@ -96,7 +96,7 @@ fn a_client_whose_password_has_changed_is_disconnected_when_it_authenticates_aga
         blocking::Client::connect(options(broker.address(), Scram::sha256("ann", "pencil"))).expect("connects");
     set_password(&folder, &["passwd", "ann"], "rubber");
     admin(broker.admin_address(), "POST", "/config/reload", "").expect(200);
-    let refused = client.reauthenticate().expect_err("another password");
+    let refused = client.reauthenticate().expect_err("the password has changed");
     assert!(matches!(refused, Error::Disconnected { reason: DisconnectReason::NotAuthorized, .. }), "{refused}");
     assert!(matches!(client.status(), Status::Closed(_)), "{:?}", client.status());
 }
@@ -109,20 +109,20 @@ fn a_client_that_has_lost_its_connection_comes_back_and_proves_it_again() {
     for _ in 0..3 {
         relay.cut();
         let publication = Publication::new("t", "x").qos(QoS::AtLeastOnce);
-        client.publish(publication).expect("taken").wait().expect("acknowledged after the client is back");
+        client.publish(publication).expect("accepted").wait().expect("acknowledged after the client has reconnected");
     }
     assert!(client.counters().machine.connections > 1);
-    client.reauthenticate().expect("it is still the password");
+    client.reauthenticate().expect("the password is still right");
 }
 
-/// It knows neither the password nor its keys, and lets everybody in.
+/// The impostor knows neither the password nor its keys, and accepts everybody.
 #[test]
 fn a_server_that_does_not_know_the_password_is_refused() {
     let challenge = |iterations: u32| move |nonce: &str| format!("r={nonce}server,s=c2FsdA==,i={iterations}");
     let unproved = |address| blocking::Client::connect(options(address, Scram::sha256("ann", "pencil")));
     let zeros = format!("v={}=", "A".repeat(43));
     let (address, server) = impostor(challenge(4_096), zeros);
-    let refused = unproved(address).expect_err("it has proved nothing");
+    let refused = unproved(address).expect_err("the server has proved nothing");
     assert!(matches!(refused, Error::Scram(ScramFault::ServerSignature)), "{refused}");
     assert!(refused.is_permanent() && refused.to_string().contains("has not proved that it knows the password"));
     assert!(server.join().expect("no panic"), "the client has answered the challenge");
@@ -130,14 +130,14 @@ fn a_server_that_does_not_know_the_password_is_refused() {
     for (iterations, code) in [(4_095, "scram_iterations"), (1_000_000_000, "scram_iterations")] {
         let (address, server) = impostor(challenge(iterations), String::new());
         assert_eq!(unproved(address).expect_err("the number of iterations").code(), code);
-        assert!(!server.join().expect("no panic"), "the client says nothing that could be guessed at");
+        assert!(!server.join().expect("no panic"), "the client sends nothing that allows guessing");
     }
     let (address, server) = impostor(|_| "r=another,s=c2FsdA==,i=4096".to_owned(), String::new());
     assert_eq!(unproved(address).expect_err("the nonce").code(), "scram_nonce");
     assert!(!server.join().expect("no panic"));
 }
 
-/// A server for one client. It says whether the client has given it a proof.
+/// A server for one client. Returns whether the client has sent a proof.
 fn impostor(
     challenge: impl FnOnce(&str) -> String + Send + 'static,
     signature: String,
@@ -177,7 +177,7 @@ fn send_packet(stream: &mut TcpStream, packet: &Packet<'_>) {
     stream.write_all(&bytes).expect("the client reads");
 }
 
-/// The next packet, or nothing where the client has gone.
+/// The next packet, or `None` if the client has disconnected.
 fn next(stream: &mut TcpStream, unread: &mut Vec<u8>) -> Option<OwnedPacket> {
     loop {
         if let Ok((packet, length)) = decode(unread, &DecodeOptions::new(ProtocolVersion::V5)) {
@@ -189,14 +189,14 @@ fn next(stream: &mut TcpStream, unread: &mut Vec<u8>) -> Option<OwnedPacket> {
         match stream.read(&mut bytes) {
             Ok(0) => return None,
             Ok(count) => unread.extend_from_slice(&bytes[..count]),
-            // A process that is stopped and continued: with a timeout the kernel does not restart the call.
+            // A process was stopped and continued: with a timeout the kernel does not restart the call.
             Err(error) if error.kind() == ErrorKind::Interrupted => {}
             Err(error) => panic!("the client neither sends nor closes: {error}"),
         }
     }
 }
 
-/// Passes bytes on in both directions, until it is told to cut.
+/// Forwards bytes in both directions until cut.
 struct Relay {
     address: SocketAddr,
     connections: Arc<Mutex<Vec<TcpStream>>>,
@@ -209,7 +209,7 @@ impl Relay {
         let connections = relay.connections.clone();
         thread::spawn(move || {
             for incoming in listener.incoming().map_while(Result::ok) {
-                // Held until both ends are in the list: what has been let through can be cut.
+                // Locked until both ends are in the list, so that every connection can be cut.
                 let mut connections = connections.lock().expect("not poisoned");
                 let Ok(outgoing) = TcpStream::connect(target) else { continue };
                 for (from, to) in [(&incoming, &outgoing), (&outgoing, &incoming)] {
@@ -225,7 +225,7 @@ impl Relay {
         relay
     }
 
-    /// Ends all connections without a word.
+    /// Closes all connections without DISCONNECT.
     fn cut(&self) {
         for stream in self.connections.lock().expect("not poisoned").drain(..) {
             let _ = stream.shutdown(Shutdown::Both);

@@ -1,4 +1,4 @@
-//! Sessions: how they start, last, are resumed, taken over and end.
+//! Sessions: start, persistence, resumption, takeover and end.
 
 use std::time::Duration;
 
@@ -71,7 +71,7 @@ fn a_clean_start_discards_the_session() {
     });
 }
 
-/// 3.1.1: [MQTT-3.1.2-6]: a session begun clean lasts as long as the connection.
+/// 3.1.1: [MQTT-3.1.2-6]: a clean session ends with its connection.
 #[test]
 fn a_clean_session_of_3_1_1_ends_with_its_connection() {
     let broker = Broker::start();
@@ -107,7 +107,7 @@ fn a_session_ends_when_its_expiry_interval_has_passed() {
         let mut client = connecting.open();
         client.subscribe("news", AtLeastOnce);
         client.disconnect();
-        // Back in time: still there.
+        // Reconnected in time: the session still exists.
         let client = connecting.open();
         assert!(client.session_present());
         client.disconnect();
@@ -160,7 +160,7 @@ fn an_expiry_interval_on_disconnect_replaces_the_one_of_connect() {
     });
 }
 
-/// 3.14.2.2.2 of 5.0: from zero there is no way back, it is a Protocol Error.
+/// 3.14.2.2.2 of 5.0: from zero the interval cannot be changed, which is a Protocol Error.
 #[test]
 fn an_expiry_interval_on_disconnect_after_zero_on_connect_is_refused() {
     let broker = Broker::start();
@@ -171,7 +171,7 @@ fn an_expiry_interval_on_disconnect_after_zero_on_connect_is_refused() {
     }
 }
 
-/// 3.2.2.3.2 of 5.0: the server says so when it uses another Session Expiry Interval.
+/// 3.2.2.3.2 of 5.0: the server announces it if it uses another Session Expiry Interval.
 #[test]
 fn the_session_expiry_interval_is_capped_and_sent_in_connack() {
     let broker = Broker::set(&["mqtt.max_session_expiry_s=1"]);
@@ -224,7 +224,7 @@ fn a_clean_start_disconnects_the_first_connection_and_ends_its_session() {
     });
 }
 
-/// [MQTT-3.1.4-3]: an end of the first connection's session [3.1.2.11.2] still lets the second start anew.
+/// [MQTT-3.1.4-3]: if the first connection's session ends with it [3.1.2.11.2], the second starts a new one.
 #[test]
 fn a_takeover_of_a_session_that_ends_with_its_connection_starts_or_resumes_it() {
     every_thread_count(|case| {
@@ -233,7 +233,7 @@ fn a_takeover_of_a_session_that_ends_with_its_connection_starts_or_resumes_it() 
         first.subscribe("a", AtLeastOnce);
         let mut second = broker.connecting(V5, "same").clean_start(false).open();
         first.expect_server_disconnect(ReasonCode::SessionTakenOver);
-        // Session present or not, what CONNACK says must be true.
+        // Session present or not, CONNACK must be correct.
         let resumed = second.session_present();
         second.publish("a", AtLeastOnce, b"x");
         if resumed {
@@ -244,7 +244,7 @@ fn a_takeover_of_a_session_that_ends_with_its_connection_starts_or_resumes_it() 
     });
 }
 
-/// [MQTT-3.1.4-3]: versions may change from one connection to the next.
+/// [MQTT-3.1.4-3]: the version may differ between connections.
 #[test]
 fn a_session_is_taken_over_across_protocol_versions() {
     every_thread_count(|case| {
@@ -256,7 +256,7 @@ fn a_session_is_taken_over_across_protocol_versions() {
         old.expect_server_disconnect(ReasonCode::SessionTakenOver);
         new.publish("a/b", AtLeastOnce, b"to 5.0");
         assert_eq!(new.receive().text(), "to 5.0");
-        // The broker has the acknowledgement before the next takeover.
+        // The broker has processed the acknowledgement before the next takeover.
         new.ping();
         let mut old = broker.connecting(V3_1_1, "mixed").persistent().open();
         assert!(old.session_present());
@@ -266,7 +266,7 @@ fn a_session_is_taken_over_across_protocol_versions() {
     });
 }
 
-/// [MQTT-3.1.4-3]: however many fight for one client id, one connection stays and it works.
+/// [MQTT-3.1.4-3]: however many connections compete for one client id, one remains and works.
 #[test]
 fn the_last_of_many_takeovers_stays() {
     every_case(|case| {
@@ -283,7 +283,7 @@ fn the_last_of_many_takeovers_stays() {
     });
 }
 
-/// [MQTT-3.1.2-23], [MQTT-4.4.0-1]: nothing of a session is lost when it is taken over with messages in flight.
+/// [MQTT-3.1.2-23], [MQTT-4.4.0-1]: a takeover with messages in flight loses nothing.
 #[test]
 fn a_takeover_keeps_the_messages_in_flight() {
     every_case(|case| {
@@ -301,7 +301,7 @@ fn a_takeover_keeps_the_messages_in_flight() {
     });
 }
 
-/// 3.1.2.11.2 of 5.0: each CONNECT brings its own Session Expiry Interval.
+/// 3.1.2.11.2 of 5.0: each CONNECT has its own Session Expiry Interval.
 #[test]
 fn reconnecting_with_another_expiry_interval_changes_it() {
     every_thread_count(|case| {
@@ -314,7 +314,7 @@ fn reconnecting_with_another_expiry_interval_changes_it() {
     });
 }
 
-/// [MQTT-3.10.4-1], [MQTT-3.1.2-5]: what was unsubscribed stays so in a resumed session.
+/// [MQTT-3.10.4-1], [MQTT-3.1.2-5]: a removed subscription stays removed in a resumed session.
 #[test]
 fn an_unsubscribed_filter_does_not_come_back_with_the_session() {
     every_case(|case| {
@@ -359,7 +359,7 @@ fn subscription_options_and_identifiers_survive_in_the_session() {
     });
 }
 
-/// 3.1.1, 3.1.2.4 and 5.0, 4.1: messages at QoS 1 and 2 queue for an absent client up to the limit, then the policy.
+/// 3.1.1, 3.1.2.4 and 5.0, 4.1: messages at QoS 1 and 2 are queued for an offline client up to the limit, then the policy applies.
 #[test]
 fn the_queue_of_an_offline_session_is_bounded_and_drops_the_newest_by_default() {
     every_case(|case| {
@@ -372,7 +372,7 @@ fn the_queue_of_an_offline_session_is_bounded_and_drops_the_newest_by_default() 
         for number in 0..10 {
             publisher.publish("a", AtLeastOnce, number.to_string().as_bytes());
         }
-        // All ten have come to the session, on whichever thread it lives.
+        // All ten have reached the session, on whichever thread it is.
         await_number(&mut publisher, "publish/messages/dropped", |count| count == 5.0);
         let mut client = connecting.open();
         assert_eq!(client.receive_texts(5), ["0", "1", "2", "3", "4"]);
@@ -394,7 +394,7 @@ fn the_queue_of_an_offline_session_drops_the_oldest_when_configured() {
         for number in 0..10 {
             publisher.publish("a", AtLeastOnce, number.to_string().as_bytes());
         }
-        // All ten have come to the session, on whichever thread it lives.
+        // All ten have reached the session, on whichever thread it is.
         await_number(&mut publisher, "publish/messages/dropped", |count| count == 5.0);
         let mut client = connecting.open();
         assert_eq!(client.receive_texts(5), ["5", "6", "7", "8", "9"]);
@@ -402,7 +402,7 @@ fn the_queue_of_an_offline_session_drops_the_oldest_when_configured() {
     });
 }
 
-/// The same bound counted in bytes.
+/// The same limit counted in bytes.
 #[test]
 fn the_queue_of_an_offline_session_is_bounded_in_bytes() {
     every_case(|case| {

@@ -21,7 +21,7 @@ fn members(case: Case, broker: &Broker, filter: &str, qos: QoS) -> Vec<Client> {
     MEMBERS.into_iter().map(join).collect()
 }
 
-/// Takes what each client has been sent so far, up to a sentinel each has a subscription of its own for.
+/// Receives everything sent to each client so far, up to a sentinel that each is subscribed to.
 fn collect(publisher: &mut Client, clients: &mut [Client]) -> Vec<Vec<String>> {
     for client in clients.iter_mut() {
         client.subscribe("sentinel", AtLeastOnce);
@@ -42,7 +42,7 @@ fn collect(publisher: &mut Client, clients: &mut [Client]) -> Vec<Vec<String>> {
     clients.iter_mut().map(up_to_sentinel).collect()
 }
 
-/// Takes what the clients are sent until it is `count` messages altogether.
+/// Receives messages until all clients together have `count`.
 #[track_caller]
 fn collect_count(publisher: &mut Client, clients: &mut [Client], count: usize) -> Vec<String> {
     let deadline = Instant::now() + EXPECT_TIMEOUT;
@@ -64,7 +64,7 @@ fn numbers(range: std::ops::Range<usize>) -> Vec<String> {
     sorted(range.map(|number| number.to_string()))
 }
 
-/// 4.8.2 of 5.0: each message goes to one member, and the load to all of them.
+/// 4.8.2 of 5.0: each message goes to one member, and the load is distributed over all.
 #[test]
 fn messages_are_shared_out_among_the_members() {
     every_case(|case| {
@@ -83,7 +83,7 @@ fn messages_are_shared_out_among_the_members() {
     });
 }
 
-/// 4.8.2 of 5.0: each group gets its own copy, and so does each ordinary subscription.
+/// 4.8.2 of 5.0: each group receives its own copy, and so does each ordinary subscription.
 #[test]
 fn every_group_and_every_ordinary_subscription_gets_a_copy() {
     every_case(|case| {
@@ -107,7 +107,7 @@ fn every_group_and_every_ordinary_subscription_gets_a_copy() {
     });
 }
 
-/// 4.8.2 of 5.0: a shared and an ordinary subscription of one client are two, each with its copy.
+/// 4.8.2 of 5.0: a shared and an ordinary subscription of one client are separate, each with its copy.
 #[test]
 fn a_client_may_hold_a_shared_and_an_ordinary_subscription_to_the_same_filter() {
     every_thread_count(|case| {
@@ -120,7 +120,7 @@ fn a_client_may_hold_a_shared_and_an_ordinary_subscription_to_the_same_filter() 
         let mut identifiers = [client.receive(), client.receive()].map(|message| message.subscription_identifiers());
         identifiers.sort();
         assert_eq!(identifiers, [vec![1], vec![2]]);
-        // Leaving the group leaves the ordinary one.
+        // Leaving the group keeps the ordinary subscription.
         assert_eq!(client.unsubscribe(&["$share/group/a"]), [0]);
         publisher.publish("a", AtLeastOnce, b"y");
         assert_eq!(client.receive().subscription_identifiers(), [1]);
@@ -159,7 +159,7 @@ fn a_shared_subscription_gets_no_retained_messages() {
     });
 }
 
-/// 4.8.2 of 5.0: QoS 1 messages a member took along unacknowledged go to the others; none is lost.
+/// 4.8.2 of 5.0: unacknowledged QoS 1 messages of a leaving member are redispatched; none is lost.
 #[test]
 fn messages_in_flight_to_a_leaving_member_go_to_the_others_at_qos_1() {
     every_case(|case| {
@@ -177,7 +177,7 @@ fn messages_in_flight_to_a_leaving_member_go_to_the_others_at_qos_1() {
     });
 }
 
-/// The same for messages that had not been sent yet, because the member's window was full.
+/// The same for messages not sent yet because the member's window was full.
 #[test]
 fn messages_queued_for_a_leaving_member_go_to_the_others() {
     every_thread_count(|case| {
@@ -189,7 +189,7 @@ fn messages_queued_for_a_leaving_member_go_to_the_others() {
             for number in 0..10 {
                 publisher.publish("a", qos, number.to_string().as_bytes());
             }
-            // One is on its way, and at QoS 2 stays where it went [MQTT-4.8.2-5]. The others wait.
+            // One is in flight, and with QoS 2 stays with its member [MQTT-4.8.2-5]. The others are queued.
             assert_eq!(leaver.expect_publish().text(), "0");
             let mut stayer = broker.connect(V5, "stayer");
             stayer.subscribe("$share/group/a", qos);
@@ -201,7 +201,7 @@ fn messages_queued_for_a_leaving_member_go_to_the_others() {
     });
 }
 
-/// [MQTT-4.8.2-5]: a QoS 2 message once sent goes to no other member when the session ends.
+/// [MQTT-4.8.2-5]: a QoS 2 message already sent is not redispatched when the session ends.
 #[test]
 fn a_qos_2_message_once_sent_is_not_moved_to_another_member() {
     every_case(|case| {
@@ -218,13 +218,13 @@ fn a_qos_2_message_once_sent_is_not_moved_to_another_member() {
         let mut stayer = broker.connect(case.version, "stayer");
         stayer.subscribe("$share/group/a", ExactlyOnce);
         leaver.cut();
-        // The end of the session is past once its id starts anew.
+        // The session has ended when its id connects with a clean start.
         broker.connect(case.version, "leaver").disconnect();
         expect_nothing_from(&mut publisher, &mut stayer);
     });
 }
 
-/// [MQTT-4.8.2-4]: it is completed with the same client when that comes back.
+/// [MQTT-4.8.2-4]: it is completed with the same client after its reconnect.
 #[test]
 fn a_qos_2_message_in_flight_is_completed_when_its_member_comes_back() {
     every_case(|case| {
@@ -246,7 +246,7 @@ fn a_qos_2_message_in_flight_is_completed_when_its_member_comes_back() {
     });
 }
 
-/// 4.8.2 of 5.0: nothing is lost while a persistent member is away, whoever gets it.
+/// 4.8.2 of 5.0: nothing is lost while a persistent member is offline, whichever member receives it.
 #[test]
 fn nothing_is_lost_while_a_persistent_member_is_offline() {
     every_case(|case| {
@@ -273,7 +273,7 @@ fn nothing_is_lost_while_a_persistent_member_is_offline() {
     });
 }
 
-/// 4.8.2 of 5.0: with every member away the messages wait for one.
+/// 4.8.2 of 5.0: with every member offline the messages are queued.
 #[test]
 fn messages_are_queued_while_every_member_is_offline() {
     every_case(|case| {
@@ -317,7 +317,7 @@ fn a_message_refused_by_a_member_is_not_sent_to_another() {
     });
 }
 
-/// 3.10.4 of 5.0: who has unsubscribed gets no more, and the rest take over.
+/// 3.10.4 of 5.0: a member that has unsubscribed receives no more, and the others take over.
 #[test]
 fn an_unsubscribed_member_gets_no_more() {
     every_case(|case| {
@@ -335,7 +335,7 @@ fn an_unsubscribed_member_gets_no_more() {
     });
 }
 
-/// 3.4.2.1 of 5.0: an empty group is nobody.
+/// 3.4.2.1 of 5.0: an empty group is no subscriber.
 #[test]
 fn a_group_everybody_has_left_is_no_subscriber() {
     every_thread_count(|case| {
@@ -350,7 +350,7 @@ fn a_group_everybody_has_left_is_no_subscriber() {
     });
 }
 
-/// 4.8.2 of 5.0: subscription identifiers and properties come with shared messages too.
+/// 4.8.2 of 5.0: shared messages have subscription identifiers and properties too.
 #[test]
 fn a_shared_message_carries_identifier_and_properties() {
     every_thread_count(|case| {
@@ -366,7 +366,7 @@ fn a_shared_message_carries_identifier_and_properties() {
     });
 }
 
-/// Members of one group may speak different versions.
+/// Members of one group may use different versions.
 #[test]
 fn a_group_spans_protocol_versions() {
     every_thread_count(|case| {
@@ -406,7 +406,7 @@ fn a_member_that_acknowledges_nothing_does_not_starve_the_others() {
     });
 }
 
-/// 4.8.2 of 5.0: a member gets no more than its window takes while another member can take messages. Members' own queues are not used.
+/// 4.8.2 of 5.0: a member receives no more than its window while another member can take messages. Members have no queues of their own.
 #[test]
 fn a_stuck_member_gets_its_window_and_the_others_get_the_rest() {
     every_thread_count(|case| {
@@ -425,7 +425,7 @@ fn a_stuck_member_gets_its_window_and_the_others_get_the_rest() {
     });
 }
 
-/// `mqtt.shared_ack_timeout_s`: what a connected member does not acknowledge goes to another one, but for QoS 2 [MQTT-4.8.2-4].
+/// `mqtt.shared_ack_timeout_s`: unacknowledged messages of a connected member are redispatched, except for QoS 2 [MQTT-4.8.2-4].
 #[test]
 fn what_a_member_does_not_acknowledge_in_time_goes_to_another() {
     every_thread_count(|case| {
@@ -446,7 +446,7 @@ fn what_a_member_does_not_acknowledge_in_time_goes_to_another() {
     });
 }
 
-/// `limits.shared_queue_bytes`: a publisher is told when nobody takes what it publishes, and what was taken before comes.
+/// `limits.shared_queue_bytes`: a publisher is notified if no member takes its messages, and messages accepted before are delivered.
 #[test]
 fn a_full_queue_of_a_group_refuses_publishers() {
     every_thread_count(|case| {

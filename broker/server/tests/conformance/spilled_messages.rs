@@ -1,4 +1,4 @@
-//! Messages that leave memory for the data directory, and come back before they are sent.
+//! Messages spilled to the data directory and loaded again before they are sent.
 
 use std::fs;
 use std::thread;
@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use crate::support::{
     AtLeastOnce, Broker, Case, Client, EXPECT_TIMEOUT, ExactlyOnce, Folder, OutgoingPublish, QoS, TOKEN, V5, admin,
-    back, every_version,
+    every_version, reconnect,
 };
 
 /// Far more than the brokers of these tests may hold in memory.
@@ -37,7 +37,7 @@ fn health(broker: &Broker) -> String {
     admin(broker.admin_address(), "GET", "/health", "").expect(200).body
 }
 
-/// The disk is read and written by a thread of its own, which tells what it has done a moment later.
+/// A separate thread does disk I/O, and updates the counters a moment later.
 fn wait_until_above(broker: &Broker, name: &str, least: u64) {
     let deadline = Instant::now() + EXPECT_TIMEOUT;
     while count(broker, name) <= least {
@@ -56,13 +56,13 @@ fn qos_of(number: usize) -> QoS {
     if number.is_multiple_of(5) { ExactlyOnce } else { AtLeastOnce }
 }
 
-/// Publishes messages one after the other; gives how many were taken before one was refused.
+/// Publishes messages one by one. Returns how many were accepted before one was refused.
 fn publish(broker: &Broker, count: usize) -> usize {
     let mut publisher = broker.connect(V5, "publisher");
     (0..count).find(|n| publisher.publish("t/x", qos_of(*n), &payload(*n)) >= 0x80).unwrap_or(count)
 }
 
-/// Messages of one QoS come in order. Those of QoS 2 wait for the log, which those of QoS 1 do not.
+/// Messages of one QoS arrive in order. Those of QoS 2 wait for the log, unlike those of QoS 1.
 fn expect_in_order(client: &mut Client, count: usize) {
     let mut expected = [AtLeastOnce, ExactlyOnce].map(|qos| (0..count).filter(move |number| qos_of(*number) == qos));
     for _ in 0..count {
@@ -73,7 +73,7 @@ fn expect_in_order(client: &mut Client, count: usize) {
     client.expect_nothing();
 }
 
-/// The session of a client that goes away, and waits for all messages.
+/// An offline session subscribed to all messages.
 fn create_offline_session(broker: &Broker, case: Case) {
     let mut subscriber = broker.connecting(case.version, "subscriber").persistent().open();
     subscriber.subscribe("t/#", ExactlyOnce);
@@ -95,14 +95,14 @@ fn a_queue_larger_than_memory_is_delivered_in_order() {
                 drop(broker);
                 broker = start(&folder, &[]);
             }
-            let mut subscriber = back(&broker, case.version, "subscriber");
+            let mut subscriber = reconnect(&broker, case.version, "subscriber");
             expect_in_order(&mut subscriber, MESSAGES);
             assert_eq!((count(&broker, "cold_read_failures"), count(&broker, "cold_lost")), (0, 0));
         }
     });
 }
 
-/// The backlog of a client that is connected and acknowledges nothing.
+/// The backlog of a connected client that acknowledges nothing.
 #[test]
 fn the_backlog_of_a_slow_client_is_delivered_in_order() {
     every_version(|case| {
@@ -113,15 +113,15 @@ fn the_backlog_of_a_slow_client_is_delivered_in_order() {
         assert_eq!(publish(&broker, MESSAGES), MESSAGES, "none is refused");
         wait_until_above(&broker, "cold_messages", MESSAGES as u64 / 2);
         expect_in_order(&mut subscriber, MESSAGES);
-        // It comes and goes, and what has been read ahead is read again.
+        // It reconnects, and messages loaded ahead are loaded again.
         subscriber.disconnect();
         assert_eq!(publish(&broker, 300), 300);
         for _ in 0..3 {
-            let mut subscriber = back(&broker, case.version, "subscriber");
+            let mut subscriber = reconnect(&broker, case.version, "subscriber");
             assert_eq!(subscriber.expect_publish().text().len(), PAYLOAD_BYTES);
             subscriber.cut();
         }
-        expect_in_order(&mut back(&broker, case.version, "subscriber"), 300);
+        expect_in_order(&mut reconnect(&broker, case.version, "subscriber"), 300);
     });
 }
 
@@ -162,7 +162,7 @@ fn retained_messages_that_are_not_in_memory_are_sent_to_a_new_subscription() {
     });
 }
 
-/// What the disk gives back is not what was written: nothing is delivered instead, and nothing is lost.
+/// If the disk returns corrupt data, nothing is delivered in its place, and nothing is lost.
 #[test]
 fn delivery_pauses_while_spilled_messages_cannot_be_read() {
     every_version(|case| {
@@ -172,10 +172,10 @@ fn delivery_pauses_while_spilled_messages_cannot_be_read() {
         assert_eq!(publish(&broker, 500), 500);
         for name in folder.names("data/cold") {
             let path = folder.path().join("data/cold").join(name);
-            let bytes = fs::read(&path).expect("it can be read").len();
-            fs::write(&path, vec![0; bytes]).expect("it can be written");
+            let bytes = fs::read(&path).expect("the file is readable").len();
+            fs::write(&path, vec![0; bytes]).expect("the file is writable");
         }
-        let mut subscriber = back(&broker, case.version, "subscriber");
+        let mut subscriber = reconnect(&broker, case.version, "subscriber");
         subscriber.ping();
         subscriber.expect_nothing();
         wait_until_above(&broker, "cold_read_failures", 0);
@@ -185,21 +185,21 @@ fn delivery_pauses_while_spilled_messages_cannot_be_read() {
         drop((subscriber, broker));
         let broker = start(&folder, &[]);
         assert_eq!(health(&broker), "{\"status\":\"ok\"}\n");
-        expect_in_order(&mut back(&broker, case.version, "subscriber"), 500);
+        expect_in_order(&mut reconnect(&broker, case.version, "subscriber"), 500);
     });
 }
 
-/// `limits.cold_bytes`: what does not fit stays in memory, and when that is full, publishers are told.
+/// `limits.cold_bytes`: messages that do not fit stay in memory, and when that is full, publishers are notified.
 #[test]
 fn messages_that_do_not_fit_on_disk_stay_in_memory() {
     every_version(|case| {
         let folder = Folder::new(&[]);
-        // Where the operator has chosen how much a session may hold, publishers are told that there is no memory.
+        // With an explicit queue limit, publishers are refused for lack of memory.
         let broker = start(&folder, &["limits.cold_bytes=1048576", "limits.session_queue_bytes=1000000000"]);
         create_offline_session(&broker, case);
         let taken = publish(&broker, MESSAGES);
         assert!((300..900).contains(&taken), "{taken} were taken");
         wait_until_above(&broker, "cold_refused", 0);
-        expect_in_order(&mut back(&broker, case.version, "subscriber"), taken);
+        expect_in_order(&mut reconnect(&broker, case.version, "subscriber"), taken);
     });
 }

@@ -1,4 +1,4 @@
-//! How the broker starts: what it looks at first, what it takes of the system, and what it tells the service manager.
+//! Startup: checks before listening, system limits, and notifications to the service manager.
 
 use std::net::TcpListener;
 use std::os::linux::net::SocketAddrExt as _;
@@ -10,24 +10,24 @@ fn env(variables: &[String]) -> Vec<String> {
     ["env".to_owned()].iter().chain(variables).cloned().collect()
 }
 
-/// Clients and operators would come to a broker that ends a second later. Whoever listens on the ports is in the way of a broker that looks
-/// at them first.
+/// Otherwise clients and operators would connect to a broker that ends a second later. The test occupies the ports to fail a broker that
+/// listens first.
 #[test]
 fn a_locked_directory_is_reported_before_listening() {
     let folder = Folder::new(&[]);
     let data = format!("data.path={}", folder.path().join("data").display());
-    let first = Broker::by(&env(&[]), &[], &[&data]);
+    let first = Broker::with_wrapper(&env(&[]), &[], &[&data]);
     let taken = [(); 2].map(|()| TcpListener::bind("127.0.0.1:0").expect("a port is free"));
     let [mqtt, admin] = taken.each_ref().map(|listener| listener.local_addr().expect("is bound").to_string());
     let admin = format!("admin.listen={admin}");
     folder.write("token", TOKEN);
     let token = format!("admin.token_file={}", folder.path().join("token").display());
-    let said = Broker::refused_by(&env(&[]), &["--listen", &mqtt], &[&data, &admin, &token]);
-    assert!(said.contains("another broker uses it"), "{said}");
+    let stderr = Broker::refused_by(&env(&[]), &["--listen", &mqtt], &[&data, &admin, &token]);
+    assert!(stderr.contains("another broker uses it"), "{stderr}");
     first.connect(V5, "still").disconnect();
 }
 
-fn by_shell(limit: &str) -> Vec<String> {
+fn with_ulimit(limit: &str) -> Vec<String> {
     ["sh", "-c", &format!("ulimit {limit} && exec \"$0\" \"$@\"")].map(str::to_owned).to_vec()
 }
 
@@ -41,7 +41,7 @@ fn limits(broker: &Broker) -> [u64; 2] {
 
 #[test]
 fn the_limit_of_open_files_is_raised_as_far_as_it_may_be() {
-    let broker = Broker::by(&by_shell("-Sn 64"), &[], &["limits.connections=100"]);
+    let broker = Broker::with_wrapper(&with_ulimit("-Sn 64"), &[], &["limits.connections=100"]);
     let [soft, hard] = limits(&broker);
     assert!(soft == hard && hard > 64, "{soft} {hard}");
     let log = broker.end();
@@ -50,7 +50,7 @@ fn the_limit_of_open_files_is_raised_as_far_as_it_may_be() {
 
 #[test]
 fn an_open_files_limit_below_the_connection_limit_is_reported() {
-    let broker = Broker::by(&by_shell("-n 400"), &[], &["limits.connections=5000"]);
+    let broker = Broker::with_wrapper(&with_ulimit("-n 400"), &[], &["limits.connections=5000"]);
     assert_eq!(limits(&broker), [400, 400]);
     let log = broker.end();
     let parts = [" WARN ", "limits.connections is 5000", "may open only 400 files", "to 5256", "[descriptors]"];
@@ -59,7 +59,7 @@ fn an_open_files_limit_below_the_connection_limit_is_reported() {
     }
 }
 
-/// A service manager, as far as it listens.
+/// The receiving side of a service manager.
 struct Manager(UnixDatagram);
 
 impl Manager {
@@ -71,13 +71,13 @@ impl Manager {
 
     fn received(&self) -> String {
         let mut text = [0; 1_000];
-        let bytes = self.0.recv(&mut text).expect("something is said");
+        let bytes = self.0.recv(&mut text).expect("a notification arrives");
         String::from_utf8_lossy(&text[..bytes]).into_owned()
     }
 
     fn expect_silence(&self) {
         self.0.set_nonblocking(true).expect("can be set");
-        assert!(self.0.recv(&mut [0; 100]).is_err(), "there is more");
+        assert!(self.0.recv(&mut [0; 100]).is_err(), "an unexpected notification");
     }
 }
 
@@ -91,10 +91,10 @@ fn the_service_manager_is_notified_of_ready_reload_and_stop() {
     let by_name = (SocketAddr::from_abstract_name(&name).expect("is short"), format!("@{name}"));
     for (address, variable) in [by_path, by_name] {
         let manager = Manager::at(&address);
-        // A watchdog of another process is none of ours.
+        // A watchdog set for another process is ignored.
         let variables =
             [format!("NOTIFY_SOCKET={variable}"), "WATCHDOG_USEC=1000".to_owned(), "WATCHDOG_PID=1".to_owned()];
-        let broker = Broker::by(&env(&variables), &[], &[]);
+        let broker = Broker::with_wrapper(&env(&variables), &[], &[]);
         assert_eq!(manager.received(), "READY=1");
         broker.connect(V5, "client").disconnect();
         broker.signal("HUP");
@@ -115,7 +115,7 @@ fn the_watchdog_is_notified_while_all_threads_respond() {
     let path = folder.path().join("notify");
     let manager = Manager::at(&SocketAddr::from_pathname(&path).expect("is short"));
     let variables = [format!("NOTIFY_SOCKET={}", path.display()), "WATCHDOG_USEC=2000000".to_owned()];
-    let _broker = Broker::by(&env(&variables), &[], &[]);
+    let _broker = Broker::with_wrapper(&env(&variables), &[], &[]);
     assert_eq!(manager.received(), "READY=1");
     for _ in 0..2 {
         assert_eq!(manager.received(), "WATCHDOG=1");
@@ -126,8 +126,8 @@ fn the_watchdog_is_notified_while_all_threads_respond() {
 fn a_missing_service_manager_is_logged_and_not_awaited() {
     let folder = Folder::new(&[]);
     let path = folder.path().join("nobody");
-    let broker = Broker::by(&env(&[format!("NOTIFY_SOCKET={}", path.display())]), &[], &[]);
+    let broker = Broker::with_wrapper(&env(&[format!("NOTIFY_SOCKET={}", path.display())]), &[], &[]);
     broker.connect(V5, "client").disconnect();
     let log = broker.end();
-    assert!(log.contains("the service manager cannot be told \"READY=1\""), "{log}");
+    assert!(log.contains("cannot send \"READY=1\" to the service manager"), "{log}");
 }

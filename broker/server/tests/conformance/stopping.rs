@@ -1,10 +1,10 @@
-//! How the broker ends.
+//! Shutdown.
 
 use std::process::Command;
 
 use crate::support::{AtLeastOnce, V3_1_1, V5, every_thread_count};
 
-/// 3.14.2.1 of 5.0: Server shutting down. A signal ends the broker cleanly, and every client is told where it can be.
+/// 3.14.2.1 of 5.0: Server shutting down. A signal stops the broker cleanly, and 5.0 clients are notified.
 #[test]
 fn a_signal_stops_the_broker_and_disconnects_the_clients() {
     every_thread_count(|case| {

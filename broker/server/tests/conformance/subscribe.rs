@@ -1,4 +1,4 @@
-//! SUBSCRIBE, SUBACK, UNSUBSCRIBE, UNSUBACK, and which messages a subscription gets.
+//! SUBSCRIBE, SUBACK, UNSUBSCRIBE, UNSUBACK, and which messages a subscription receives.
 
 use tautwire_protocol::{Property, RetainHandling, SubscriptionOptions};
 
@@ -90,7 +90,7 @@ fn wildcards_match_as_the_standard_says() {
     });
 }
 
-/// [MQTT-1.5.4-3], [MQTT-4.7.3-4]: U+FEFF is a character like any other, at the front as well.
+/// [MQTT-1.5.4-3], [MQTT-4.7.3-4]: U+FEFF is an ordinary character, also at the front.
 #[test]
 fn a_zero_width_no_break_space_is_preserved() {
     every_case(|case| {
@@ -106,7 +106,7 @@ fn a_zero_width_no_break_space_is_preserved() {
     });
 }
 
-/// [MQTT-4.7.3-3]: topics and filters may be as long as a string can be.
+/// [MQTT-4.7.3-3]: topics and filters may have the maximum length of a string.
 #[test]
 fn a_topic_of_65_535_bytes_works() {
     every_case(|case| {
@@ -194,7 +194,7 @@ fn subscription_identifiers_belong_to_their_session() {
         let mut two = broker.connect(V5, "two");
         two.subscribe_identified("a/b", AtLeastOnce, 6);
         publisher.publish("a/b", AtLeastOnce, b"x");
-        // One per subscription, or one for both: the standard leaves it open.
+        // One per subscription, or one for both: the standard allows either.
         assert!(matches!(one.receive().subscription_identifiers().as_slice(), [5] | [5, 5]));
         assert_eq!(two.receive().subscription_identifiers(), [6]);
     });
@@ -263,7 +263,7 @@ fn no_local_keeps_a_clients_own_messages_from_it() {
         client.publish("a", AtLeastOnce, b"own");
         other.publish("a", AtLeastOnce, b"other");
         assert_eq!(client.receive().text(), "other");
-        // It is a matter of the one subscription: an overlapping one without it still delivers.
+        // No Local applies to one subscription: an overlapping one without it still delivers.
         client.subscribe_identified("+", AtMostOnce, 9);
         client.publish("a", AtLeastOnce, b"own again");
         let message = client.receive();
@@ -286,7 +286,7 @@ fn unsuback_names_the_outcome_of_each_filter_in_order() {
     });
 }
 
-/// 3.1.1: [MQTT-3.10.4-1] to [MQTT-3.10.4-6]: UNSUBACK has no codes and always comes.
+/// 3.1.1: [MQTT-3.10.4-1] to [MQTT-3.10.4-6]: UNSUBACK has no codes and is always sent.
 #[test]
 fn unsubscribing_stops_delivery_and_is_always_acknowledged() {
     every_case(|case| {
@@ -326,7 +326,7 @@ fn one_unsubscribe_ends_several_subscriptions_with_one_answer() {
     });
 }
 
-/// [MQTT-3.10.4-3]: what has begun is completed.
+/// [MQTT-3.10.4-3]: exchanges in progress are completed.
 #[test]
 fn messages_in_flight_are_completed_after_unsubscribing() {
     every_case(|case| {
@@ -348,7 +348,7 @@ fn messages_in_flight_are_completed_after_unsubscribing() {
     });
 }
 
-/// 3.8.4 of 5.0: the subscription works from SUBACK on, for publishers anywhere.
+/// 3.8.4 of 5.0: the subscription is active from SUBACK on, for publishers on any thread.
 #[test]
 fn a_subscription_is_in_force_once_suback_has_come() {
     every_case(|case| {
@@ -371,7 +371,7 @@ fn a_subscription_is_in_force_once_suback_has_come() {
     });
 }
 
-/// 3.2.2.3.11 of 5.0: SUBACK 0xA2; 3.1.1 can only say 0x80.
+/// 3.2.2.3.11 of 5.0: SUBACK 0xA2; 3.1.1 only has 0x80.
 #[test]
 fn wildcards_are_refused_where_not_available() {
     every_version(|case| {
@@ -398,7 +398,7 @@ fn shared_subscriptions_are_refused_where_not_available() {
     });
 }
 
-/// 3.2.2.3.12 of 5.0: the code may stand in SUBACK or DISCONNECT.
+/// 3.2.2.3.12 of 5.0: the code may be in SUBACK or DISCONNECT.
 #[test]
 fn subscription_identifiers_are_refused_where_not_available() {
     let broker = Broker::set(&["mqtt.subscription_identifier_available=false"]);

@@ -1,4 +1,4 @@
-//! The `$SYS` tree, named as mosquitto names it.
+//! The `$SYS` tree, with the names of mosquitto.
 
 use std::collections::BTreeMap;
 use std::time::Instant;
@@ -8,7 +8,7 @@ use crate::support::{
     every_thread_count, expect_nothing_from,
 };
 
-/// Topics every broker of this kind has, without `$SYS/broker/`.
+/// Topics below `$SYS/broker/` that every broker has.
 const TOPICS: [&str; 24] = [
     "version",
     "uptime",
@@ -53,7 +53,7 @@ fn broker(case: Case) -> Broker {
     case.broker_set(&["sys.interval_s=1"])
 }
 
-/// Waits until `$SYS/broker/<topic>` says a number that `is` right.
+/// Waits until `$SYS/broker/<topic>` has a number that satisfies `is`.
 #[track_caller]
 pub(crate) fn await_number(observer: &mut Client, topic: &str, mut is: impl FnMut(f64) -> bool) -> f64 {
     let topic = format!("$SYS/broker/{topic}");
@@ -73,10 +73,10 @@ pub(crate) fn await_number(observer: &mut Client, topic: &str, mut is: impl FnMu
             return number;
         }
     }
-    panic!("{topic} last said {last}");
+    panic!("{topic} was last {last}");
 }
 
-/// The same, of numbers that are no older than this call: what is retained may be an interval old.
+/// The same with numbers published after this call: a retained one may be an interval old.
 #[track_caller]
 pub(crate) fn await_live_number(observer: &mut Client, topic: &str, is: impl Fn(f64) -> bool) -> f64 {
     let mut found = 0.0;
@@ -85,13 +85,13 @@ pub(crate) fn await_live_number(observer: &mut Client, topic: &str, is: impl Fn(
             found = number;
             Ok(())
         }
-        last => Err(format!("{topic} last said {last:?}")),
+        last => Err(format!("{topic} was last {last:?}")),
     });
     found
 }
 
-/// Waits until all numbers below `$SYS/broker/` together are as they should be, or says what is wrong with them. They are no
-/// older than this call, and the observer has one subscription meanwhile.
+/// Waits until all numbers below `$SYS/broker/` together satisfy the check, or reports what is wrong. They are published after this call,
+/// and the observer has one subscription meanwhile.
 #[track_caller]
 pub(crate) fn await_live_numbers(
     observer: &mut Client,
@@ -101,8 +101,8 @@ pub(crate) fn await_live_numbers(
     observer.subscribe(ALL, AtMostOnce);
     let deadline = Instant::now() + EXPECT_TIMEOUT;
     let mut numbers = BTreeMap::new();
-    let mut wrong = String::from("nothing came");
-    // Only what has changed is published, but for the uptime, which tells that an interval is over.
+    let mut wrong = String::from("nothing arrived");
+    // Only changed topics are published, except for the uptime, which marks the end of an interval.
     let mut intervals = 0;
     while let Some(message) = observer.publish_before(deadline) {
         let topic = message.topic().trim_start_matches("$SYS/broker/").to_owned();
@@ -125,7 +125,7 @@ pub(crate) fn await_live_numbers(
     panic!("{wrong}");
 }
 
-/// Every topic is there, retained, and says something of the right form.
+/// Every topic is present, retained, and well-formed.
 #[test]
 fn the_tree_is_complete_and_well_formed() {
     every_case(|case| {
@@ -164,7 +164,7 @@ fn the_tree_is_complete_and_well_formed() {
     });
 }
 
-/// Who subscribes later gets the tree at once, as retained messages.
+/// A later subscriber receives the tree at once, as retained messages.
 #[test]
 fn the_tree_is_retained() {
     every_case(|case| {
@@ -187,7 +187,7 @@ fn a_wildcard_at_the_front_does_not_match_the_tree() {
         let mut client = broker.connect(case.version, "client");
         client.subscribe("#", AtLeastOnce);
         client.subscribe("+/broker/#", AtLeastOnce);
-        // Past the next turn of the tree.
+        // After the next update of the tree.
         await_number(&mut observer, "clients/connected", |count| count == 2.0);
         expect_nothing_from(&mut observer, &mut client);
     });
@@ -263,7 +263,7 @@ fn subscriptions_and_retained_messages_are_counted() {
     });
 }
 
-/// `publish/*`, `messages/*`, `bytes/*`: at least what this test did itself, and it grows.
+/// `publish/*`, `messages/*`, `bytes/*`: at least the traffic of this test, and growing.
 #[test]
 fn traffic_is_counted() {
     every_thread_count(|case| {

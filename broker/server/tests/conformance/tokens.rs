@@ -1,4 +1,4 @@
-//! Clients show tokens, or a service is asked who they are.
+//! Authentication with tokens, and with a hook.
 
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -30,7 +30,7 @@ pub(crate) fn now_s() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).expect("after 1970").as_secs()
 }
 
-/// A token signed by HS256.
+/// A token signed with HS256.
 pub(crate) fn token(claims: &str, secret: &str) -> Vec<u8> {
     let encoded = |text: &[u8]| base64url(text);
     let signed = format!("{}.{}", encoded(br#"{"alg":"HS256","typ":"JWT"}"#), encoded(claims.as_bytes()));
@@ -89,7 +89,7 @@ fn a_connection_ends_with_its_token() {
     assert_eq!(broker.connecting(V5, "c").user_name("").password(&soon).refused(), 0x87);
 }
 
-/// A service that answers by the user in the question, and counts.
+/// A hook that answers by the user in the request, and counts.
 struct Service {
     address: SocketAddr,
     asked: Arc<AtomicUsize>,
@@ -167,7 +167,7 @@ fn a_service_is_asked_and_its_answers_are_remembered() {
         assert_eq!(connecting("bad").refused(), 0x86);
         assert_eq!(connecting("unknown").refused(), 0x86);
     }
-    assert_eq!(service.asked.load(Ordering::SeqCst), 3, "each question is asked once");
+    assert_eq!(service.asked.load(Ordering::SeqCst), 3, "each request is sent once");
     let seen = service.seen.lock().expect("a lock").clone();
     assert!(seen.to_ascii_lowercase().contains("authorization: bearer of-the-broker"), "{seen}");
     let log = broker.end();

@@ -1,4 +1,4 @@
-//! Whom a broker becomes that is started as root. Where tests do not run as root there is nothing to see.
+//! Switching from root to another user. The tests only run as root.
 
 use std::fs;
 use std::net::TcpStream;
@@ -9,15 +9,15 @@ use crate::listeners::connecting;
 use crate::support::tls::Authority;
 use crate::support::{AtLeastOnce, Broker, Folder, TOKEN, V5, admin};
 
-/// Of no user that has an entry: numbers need none.
+/// A user without an entry: numeric IDs need none.
 const UID: u32 = 54_321;
 const GID: u32 = 54_322;
 
-/// What the kernel says of each thread of a process.
+/// The kernel's status of each thread of a process.
 fn threads(pid: u32) -> Vec<String> {
     let tasks = fs::read_dir(format!("/proc/{pid}/task")).expect("the broker runs");
     let status = |task: Result<fs::DirEntry, _>| fs::read_to_string(task.expect("a thread").path().join("status"));
-    tasks.map(|task| status(task).expect("it is there")).collect()
+    tasks.map(|task| status(task).expect("the thread exists")).collect()
 }
 
 fn field(status: &str, name: &str) -> String {
@@ -28,13 +28,14 @@ fn field(status: &str, name: &str) -> String {
 #[test]
 fn a_broker_started_as_root_becomes_its_user_in_all_threads_and_keeps_no_right_of_root() {
     if !is_root() {
-        return skipped("it needs root");
+        return skipped("needs root");
     }
     let folder = Folder::new(&[("token", TOKEN)]);
     let path = folder.path();
     let authority = Authority::new();
     authority.write(&folder, "server");
-    fs::set_permissions(path.join("server.key"), fs::Permissions::from_mode(0o600)).expect("it is ours");
+    fs::set_permissions(path.join("server.key"), fs::Permissions::from_mode(0o600))
+        .expect("the permissions are changed");
     fs::create_dir(path.join("state")).expect("there is room");
     chown(path.join("state"), Some(UID), Some(GID)).expect("this is root");
     let tables = format!(
@@ -54,7 +55,7 @@ fn a_broker_started_as_root_becomes_its_user_in_all_threads_and_keeps_no_right_o
     let threads = threads(broker.pid());
     assert!(threads.len() > 4, "the broker has threads: {}", threads.len());
     for thread in &threads {
-        // Real, effective, saved, and of the file system.
+        // Real, effective, saved, and file system ID.
         assert_eq!(field(thread, "Uid"), [UID; 4].map(|id| id.to_string()).join(" "), "{thread}");
         assert_eq!(field(thread, "Gid"), [GID; 4].map(|id| id.to_string()).join(" "), "{thread}");
         assert_eq!(field(thread, "Groups"), GID.to_string(), "{thread}");
@@ -67,7 +68,7 @@ fn a_broker_started_as_root_becomes_its_user_in_all_threads_and_keeps_no_right_o
         assert_eq!((found.uid(), found.gid()), (UID, GID), "{own}");
     }
 
-    // It serves: messages are kept, and TLS has the key that root alone can read.
+    // It works: messages are stored, and TLS has the key that only root can read.
     let mut client = broker.connect(V5, "client");
     client.subscribe("t", AtLeastOnce);
     assert_eq!(client.publish("t", AtLeastOnce, b"x"), 0);
@@ -75,50 +76,51 @@ fn a_broker_started_as_root_becomes_its_user_in_all_threads_and_keeps_no_right_o
     let mut secured = authority.connect(TcpStream::connect(tls).expect("it listens"), None);
     secured.open(&connecting(tls, "secured").bytes());
 
-    // The key is read again by whoever the broker is now: it says so, and serves on with what it has.
+    // The key is read again by the unprivileged broker, which reports the error and continues with the old key.
     let reload = || admin(broker.admin_address(), "POST", "/config/reload", "");
     let refused = reload();
     assert_eq!(refused.status, 422, "{}", refused.body);
     assert!(refused.body.contains("server.key cannot be read: Permission denied"), "{}", refused.body);
     secured.ping();
     chown(path.join("server.key"), None, Some(GID)).expect("this is root");
-    fs::set_permissions(path.join("server.key"), fs::Permissions::from_mode(0o640)).expect("it is ours");
+    fs::set_permissions(path.join("server.key"), fs::Permissions::from_mode(0o640))
+        .expect("the permissions are changed");
     let done = reload();
     assert_eq!(done.status, 200, "{}", done.body);
 
-    // What has been moved away is made anew by the user that the broker is now.
-    fs::rename(path.join("state/audit.log"), path.join("state/old.log")).expect("it is there");
+    // A renamed audit log is created again by the new user.
+    fs::rename(path.join("state/audit.log"), path.join("state/old.log")).expect("the audit log exists");
     broker.signal("HUP");
     let log = broker.end();
-    assert!(log.contains(&format!("the broker is user {UID} (group {GID}) from now on")), "{log}");
+    assert!(log.contains(&format!("the broker now runs as user {UID} (group {GID})")), "{log}");
     assert!(!log.contains("the broker runs as root"), "{log}");
-    let audit = fs::metadata(path.join("state/audit.log")).expect("it is opened anew");
+    let audit = fs::metadata(path.join("state/audit.log")).expect("it is reopened");
     assert_eq!(audit.uid(), UID);
 }
 
-/// The state is that of the user, too: what root alone may write is refused at start, not when the first message comes.
+/// The state belongs to the user too: a directory that only root can write is refused at startup, not with the first message.
 #[test]
 fn a_folder_that_the_user_cannot_write_keeps_the_broker_from_starting() {
     if !is_root() {
-        return skipped("it needs root");
+        return skipped("needs root");
     }
     let folder = Folder::new(&[]);
     let data = format!("data.path={}", folder.path().join("data").display());
-    let said = Broker::refused(&[&format!("user={UID}:{GID}"), &data]);
-    assert!(said.contains("Permission denied") && said.contains("data directory"), "{said}");
+    let stderr = Broker::refused(&[&format!("user={UID}:{GID}"), &data]);
+    assert!(stderr.contains("Permission denied") && stderr.contains("data directory"), "{stderr}");
 }
 
 #[test]
 fn root_is_warned_of_unless_it_is_asked_for() {
     if !is_root() {
-        return skipped("it needs root");
+        return skipped("needs root");
     }
-    assert!(Broker::start().end().contains("the broker runs as root, and need not"));
+    assert!(Broker::start().end().contains("the broker runs as root without need"));
     assert!(!Broker::set(&["user=root"]).end().contains("runs as root"));
 }
 
 #[test]
 fn a_user_that_does_not_exist_is_refused() {
-    let said = Broker::refused(&["user=nobody-at-all"]);
-    assert!(said.contains("there is no user \"nobody-at-all\" in /etc/passwd"), "{said}");
+    let stderr = Broker::refused(&["user=nobody-at-all"]);
+    assert!(stderr.contains("no user \"nobody-at-all\" in /etc/passwd"), "{stderr}");
 }

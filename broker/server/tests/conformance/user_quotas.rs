@@ -1,4 +1,4 @@
-//! What the clients of one user may do together.
+//! Quotas for all clients of one user together.
 
 use std::time::{Duration, Instant};
 
@@ -12,7 +12,7 @@ pub(crate) const USERS: &str = "ann:$argon2id$v=19$m=256,t=2,p=1$c29tZXNhbHQ$nf6
                      bob:$argon2id$v=19$m=256,t=2,p=1$c29tZXNhbHQ$nf65EOgLrQMR/uIPnA4rEsF5h7TKyQwu9U1bMCHGi/4\n";
 const WHO: &str = "[auth]\npassword_file = \"users\"\n";
 
-/// By thread counts and versions: a broker that asks for passwords, with quotas of users.
+/// For all thread counts and versions: a broker with passwords and user quotas.
 fn every_world(quotas: &str, mut check: impl FnMut(&World, ProtocolVersion)) {
     for (threads, version) in [(1, V5), (1, V3_1_1), (2, V5), (2, V3_1_1)] {
         check(&world(threads, quotas), version);
@@ -27,7 +27,7 @@ fn connect(world: &World, version: ProtocolVersion, client: &str, user: &str) ->
     world.broker.connecting(version, client).user_name(user).password(b"password").open()
 }
 
-/// The answer to a subscription.
+/// The reason code of a subscription.
 fn subscribe(client: &mut Client, filter: &str) -> u8 {
     client.subscribe_all(&[(filter, options(AtLeastOnce))], &[])[0]
 }
@@ -36,7 +36,7 @@ fn retain(client: &mut Client, topic: &str, payload: &[u8]) -> u8 {
     client.deliver(&OutgoingPublish::new(topic, AtLeastOnce, payload).retained())
 }
 
-/// [MQTT-3.9.3-1]: SUBACK says of each filter what became of it; 3.9.3 names 0x97.
+/// [MQTT-3.9.3-1]: SUBACK has a result for each filter; 3.9.3 names 0x97.
 #[test]
 fn subscriptions_of_all_sessions_of_a_user_count_together() {
     every_world("[limits]\nuser_subscriptions = 3\n", |world, version| {
@@ -46,15 +46,15 @@ fn subscriptions_of_all_sessions_of_a_user_count_together() {
         let mut other = connect(world, version, "b", "bob");
         assert_eq!((subscribe(&mut first, "1"), subscribe(&mut first, "2"), subscribe(&mut second, "3")), (1, 1, 1));
         assert_eq!((subscribe(&mut first, "4"), subscribe(&mut second, "4")), (refused, refused));
-        assert_eq!(subscribe(&mut second, "3"), 1, "that replaces one");
+        assert_eq!(subscribe(&mut second, "3"), 1, "it replaces a subscription");
         for filter in ["1", "2", "3"] {
-            assert_eq!(subscribe(&mut other, filter), 1, "another user has a quota of its own");
+            assert_eq!(subscribe(&mut other, filter), 1, "another user has its own quota");
         }
         assert_eq!(world.metric("subscriptions_refused_for_user"), 2);
         second.unsubscribe(&["3"]);
         assert_eq!(subscribe(&mut first, "4"), 1);
         assert_eq!(subscribe(&mut second, "5"), refused);
-        // A session that ends gives everything back.
+        // The end of a session frees its share.
         first.disconnect();
         for filter in ["5", "6", "7"] {
             assert_eq!(subscribe(&mut second, filter), 1);
@@ -90,7 +90,7 @@ fn messages_that_wait_for_a_users_sessions_count_together() {
             texts
         };
         let held = waiting("a1", "ann").len() + waiting("a2", "ann").len();
-        // Threads that take a message at the same moment do not see each other.
+        // Threads that accept messages at the same moment do not see each other's.
         assert!((4..4 + threads).contains(&held), "{held}");
         assert_eq!(world.metric("dropped_queue_full_for_user"), 18 - 4 - held as u64);
         assert_eq!(waiting("b", "bob"), ["1", "2", "3", "4"]);
@@ -151,10 +151,10 @@ fn a_users_clients_have_so_many_retained_messages_together() {
         let mut other = connect(world, version, "b", "bob");
         assert!(retain(&mut first, "kept/1", b"1") < 0x80);
         assert_eq!(retain(&mut second, "kept/2", b"no"), refused);
-        assert!(retain(&mut second, "kept/1", b"one") < 0x80, "it replaces what is the user's");
+        assert!(retain(&mut second, "kept/1", b"one") < 0x80, "it replaces a message of the user");
         assert_eq!(retain(&mut second, "kept/1", &[b'x'; 2_000]), refused);
         assert!(retain(&mut other, "kept/2", b"2") < 0x80);
-        assert!(retain(&mut other, "kept/1", b"") < 0x80, "who clears it gives it back");
+        assert!(retain(&mut other, "kept/1", b"") < 0x80, "removing it frees the quota");
         assert!(retain(&mut first, "kept/3", b"3") < 0x80);
         let mut late = connect(world, version, "late", "ann");
         late.subscribe("kept/#", AtMostOnce);
@@ -165,7 +165,7 @@ fn a_users_clients_have_so_many_retained_messages_together() {
     });
 }
 
-/// Who is connected when the first quota comes counts, too.
+/// Clients connected before the first quota is set count, too.
 #[test]
 fn quotas_of_users_hold_after_a_reload() {
     every_world("", |world, version| {

@@ -1,4 +1,4 @@
-//! Clients show who they are: by passwords, by SCRAM, or not at all.
+//! Client authentication: passwords, SCRAM, or anonymous.
 
 use std::io::Write as _;
 use std::process::{Command, Stdio};
@@ -10,7 +10,7 @@ use tautwire_protocol::{Auth, AuthReason, ConnectReason, Packet, Properties, Pro
 use crate::support::base64::{base64, unbase64};
 use crate::support::{AtLeastOnce, Broker, Client, Folder, TOKEN, V3_1_1, V5, admin, program};
 
-/// A broker with a password file, and a file of rules by user.
+/// A broker with a password file, and access rules by user.
 pub(crate) struct World {
     pub(crate) broker: Broker,
     pub(crate) folder: Folder,
@@ -41,7 +41,7 @@ impl World {
             format!("acl.file={}", at("access.toml")),
             format!("admin.token_file={}", at("token")),
             "admin.listen=127.0.0.1:0".to_owned(),
-            // A machine that is busy with other things takes long for a hash.
+            // A busy machine takes long for a hash.
             "mqtt.connect_timeout_s=300".to_owned(),
         ];
         let settings: Vec<&str> = own.iter().map(String::as_str).chain(settings.iter().copied()).collect();
@@ -54,7 +54,7 @@ pub(crate) fn user(folder: &Folder, arguments: &[&str], password: &str) {
     let mut command = Command::new(program());
     command.arg("user").arg(arguments[0]).arg("--file").arg(folder.path().join("users")).args(&arguments[1..]);
     let mut child = command.stdin(Stdio::piped()).stdout(Stdio::null()).spawn().expect("the program starts");
-    // It may not want one.
+    // The command may not read a password.
     let _ = child.stdin.take().expect("a pipe").write_all(password.as_bytes());
     assert!(child.wait().expect("it ends").success());
 }
@@ -81,16 +81,16 @@ fn rules_know_the_user_and_not_who_a_client_says_it_is() {
     let mut ann = world.broker.connecting(V5, "a").user_name("ann").password(b"pencil").open();
     assert_eq!(ann.publish("users/ann/x", AtLeastOnce, b"x"), 0x10);
     assert_eq!(ann.publish("users/bob/x", AtLeastOnce, b"x"), 0x87);
-    // It may come, but is nobody.
+    // It is accepted, but is anonymous.
     let mut anonymous = world.broker.connecting(V5, "b").open();
     assert_eq!(anonymous.publish("users/ann/x", AtLeastOnce, b"x"), 0x87);
-    assert_eq!(world.broker.connecting(V5, "c").user_name("ann").refused(), 0x86, "a name alone shows nothing");
+    assert_eq!(world.broker.connecting(V5, "c").user_name("ann").refused(), 0x86, "a user name alone is not enough");
 }
 
-/// Hashing takes long, and whoever is connected does not notice.
+/// Hashing takes long, and connected clients are not affected.
 #[test]
 fn many_come_at_once_and_each_gets_its_answer() {
-    // A machine that others use hashes slowly.
+    // A busy machine hashes slowly.
     let world = World::new(2, &[]);
     let mut bystander = world.broker.connecting(V5, "bystander").user_name("ann").password(b"pencil").open();
     thread::scope(|scope| {
@@ -128,7 +128,7 @@ fn a_user_who_is_removed_is_disconnected_when_that_is_read() {
     ann.ping();
 }
 
-/// Who guesses passwords is in the audit log by the names that it gave. A User Name that is long may be a token: its end is not told.
+/// Failed passwords are in the audit log with the given names. A long User Name may be a token: it is truncated.
 #[test]
 fn the_audit_log_names_who_was_refused() {
     let folder = Folder::new(&[("access.toml", RULES), ("token", TOKEN)]);
@@ -143,8 +143,8 @@ fn the_audit_log_names_who_was_refused() {
     world.broker.end();
     let log = world.folder.read("audit.log");
     assert_eq!(log.matches(r#""event":"refused","client_id":"thief","user":"ann","#).count(), 2, "{log}");
-    let told = format!(r#""event":"refused","client_id":"other","user":"{}","#, "é".repeat(64));
-    assert_eq!(log.matches(&told).count(), 2, "{log}");
+    let expected = format!(r#""event":"refused","client_id":"other","user":"{}","#, "é".repeat(64));
+    assert_eq!(log.matches(&expected).count(), 2, "{log}");
     assert!(!log.contains("secret") && !log.contains("wrong-one"), "{log}");
 }
 
@@ -163,7 +163,7 @@ fn a_file_that_is_wrong_changes_nothing_and_says_where() {
 
 #[test]
 fn password_files_of_mosquitto_are_read_as_they_are() {
-    // By mosquitto_passwd 2.0, and by its older form.
+    // By mosquitto_passwd 2.0, and by its older format.
     let salt = [7; 12];
     let mut hash = [0; 64];
     let iterations = std::num::NonZeroU32::new(101).expect("not 0");
@@ -186,10 +186,10 @@ fn scram_shows_who_somebody_is_without_the_password() {
     for threads in [1, 2] {
         let world = World::new(threads, &[]);
         for name in ["a", "b", "c", "d"] {
-            let mut client = scram(&world.broker, name, "ann", b"pencil").expect("it is the password");
+            let mut client = scram(&world.broker, name, "ann", b"pencil").expect("the password is right");
             assert_eq!(client.publish("users/ann/x", AtLeastOnce, b"x"), 0x10);
             assert_eq!(client.publish("users/bob/x", AtLeastOnce, b"x"), 0x87);
-            // It authenticates again, and works on.
+            // It re-authenticates, and continues.
             let first = first_message("ann", "again");
             send_auth(&mut client, AuthReason::ReAuthenticate, first.as_bytes());
             let challenge = expect_auth(&mut client, AuthReason::ContinueAuthentication);
@@ -209,7 +209,7 @@ fn scram_shows_who_somebody_is_without_the_password() {
 #[test]
 fn a_client_whose_identity_changes_is_disconnected() {
     let world = World::new(1, &[]);
-    let mut client = scram(&world.broker, "a", "ann", b"pencil").expect("it is the password");
+    let mut client = scram(&world.broker, "a", "ann", b"pencil").expect("the password is right");
     send_auth(&mut client, AuthReason::ReAuthenticate, first_message("bob", "again").as_bytes());
     let challenge = expect_auth(&mut client, AuthReason::ContinueAuthentication);
     let (last, _) = last_message("bob", "again", &challenge, b"rubber");
@@ -238,7 +238,7 @@ fn a_banned_client_is_disconnected_and_cannot_reconnect() {
 
     admin(api, "POST", "/bans", r#"{"network": "127.0.0.0/8"}"#).expect(201);
     let mut refused = broker.connecting(V5, "x").send_unless_closed();
-    assert!(refused.bytes_until_closed().is_empty(), "nothing is said to a banned address");
+    assert!(refused.bytes_until_closed().is_empty(), "nothing is sent to a banned address");
     assert_eq!(other.expect_disconnect(), 0x98);
     for wrong in
         [r#"{"user": "a", "client_id": "b"}"#, r#"{"network": "1.2.3.4/40"}"#, r#"{"user": "a", "seconds": "x"}"#]
@@ -264,18 +264,18 @@ fn an_open_listener_needs_a_word_for_it() {
         [(["--listen", "0.0.0.0:1883"], "auth.anonymous"), (["--set", "auth.anonymous=false"], "auth.password_file")]
     {
         let checked = Command::new(program()).args(["config", "check"]).args(arguments).output().expect("it runs");
-        let said = String::from_utf8_lossy(&checked.stderr);
+        let stderr = String::from_utf8_lossy(&checked.stderr);
         assert!(
-            checked.status.code() == Some(1) && said.contains("nobody can come in") && said.contains(expected),
-            "{said}"
+            checked.status.code() == Some(1) && stderr.contains("nobody can come in") && stderr.contains(expected),
+            "{stderr}"
         );
     }
     let log = Broker::set(&["auth.anonymous=true"]).end();
     assert!(!log.contains("open to the network"), "{log}");
 }
 
-/// A session belongs to its Client Identifier. Whoever comes under it is given what it may have itself, also where the broker has been
-/// started again and knows nothing of who it was before.
+/// A session belongs to its Client Identifier. Another user with that identifier only receives what it may receive itself, also after a
+/// restart, when the broker does not know the previous user.
 #[test]
 fn another_user_gets_nothing_of_a_session_that_it_may_not_have() {
     for restarts in [false, true] {
@@ -298,7 +298,7 @@ fn another_user_gets_nothing_of_a_session_that_it_may_not_have() {
         }
         let bob = world.broker.connecting(V5, "shared").user_name("bob").password(b"rubber");
         let mut his = bob.persistent().open();
-        assert!(his.session_present(), "the session is that of the Client Identifier");
+        assert!(his.session_present(), "the session belongs to the Client Identifier");
         his.ping();
         assert_eq!(ann(&world.broker, "publisher").publish("users/ann/secret", AtLeastOnce, b"after"), 0x10);
         his.ping();
@@ -307,7 +307,7 @@ fn another_user_gets_nothing_of_a_session_that_it_may_not_have() {
 
 const METHOD: Property<'static> = Property::AuthenticationMethod("SCRAM-SHA-256");
 
-/// Connects by SCRAM-SHA-256, or gives the code of CONNACK.
+/// Connects with SCRAM-SHA-256, or returns the code of CONNACK.
 fn scram(broker: &Broker, client_id: &str, user: &str, password: &[u8]) -> Result<Client, u8> {
     let first = first_message(user, "nonce");
     let connecting = broker.connecting(V5, client_id).property(METHOD);
@@ -316,13 +316,17 @@ fn scram(broker: &Broker, client_id: &str, user: &str, password: &[u8]) -> Resul
     let (last, signature) = last_message(user, "nonce", &challenge, password);
     send_auth(&mut client, AuthReason::ContinueAuthentication, last.as_bytes());
     let packet = client.next();
-    let Packet::ConnAck(connack) = packet.as_packet() else { panic!("{packet:?} is no CONNACK") };
+    let Packet::ConnAck(connack) = packet.as_packet() else { panic!("expected CONNACK, got {packet:?}") };
     if connack.reason != ConnectReason::Success {
         client.expect_closed();
         return Err(connack.reason.as_u8());
     }
     assert_eq!(connack.properties.authentication_method(), Some("SCRAM-SHA-256"));
-    assert_eq!(connack.properties.authentication_data(), Some(&signature[..]), "the broker knows the password, too");
+    assert_eq!(
+        connack.properties.authentication_data(),
+        Some(&signature[..]),
+        "the broker proves that it knows the password"
+    );
     Ok(client)
 }
 
@@ -330,7 +334,7 @@ fn first_message(user: &str, nonce: &str) -> String {
     format!("n,,n={user},r={nonce}")
 }
 
-/// The client's last message, and what the server answers to it.
+/// The client's last message, and the expected answer of the server.
 fn last_message(user: &str, nonce: &str, challenge: &[u8], password: &[u8]) -> (String, Vec<u8>) {
     let challenge = str::from_utf8(challenge).expect("text");
     let mut parts = challenge.split(',').map(|part| &part[2..]);
@@ -358,7 +362,7 @@ fn send_auth(client: &mut Client, reason: AuthReason, data: &[u8]) {
 
 fn expect_auth(client: &mut Client, expected: AuthReason) -> Vec<u8> {
     let packet = client.next();
-    let Packet::Auth(auth) = packet.as_packet() else { panic!("{packet:?} is no AUTH") };
+    let Packet::Auth(auth) = packet.as_packet() else { panic!("expected AUTH, got {packet:?}") };
     assert_eq!((auth.reason, auth.properties.authentication_method()), (expected, Some("SCRAM-SHA-256")));
     auth.properties.authentication_data().expect("data").to_vec()
 }

@@ -1,4 +1,4 @@
-//! Will Messages: when they are published, when not, and how.
+//! Will Messages: when and how they are published.
 
 use std::time::{Duration, Instant};
 
@@ -10,7 +10,7 @@ use crate::support::{
     every_thread_count, expect_nothing_from, options, remaining_expiry,
 };
 
-/// A watcher subscribed to `will/#` at QoS 2, and a second client to build fences with.
+/// A watcher subscribed to `will/#` at QoS 2, and a second client for fences.
 fn watchers(case: Case, broker: &Broker) -> (Client, Client) {
     let mut watcher = broker.connect(case.version, "watcher");
     watcher.subscribe("will/#", ExactlyOnce);
@@ -47,7 +47,7 @@ fn a_will_is_not_published_after_a_normal_disconnect() {
     });
 }
 
-/// [MQTT-3.14.4-3], [MQTT-3.1.2-10]: deleted for good, also when the session goes on and ends later.
+/// [MQTT-3.14.4-3], [MQTT-3.1.2-10]: deleted permanently, also if the session continues and ends later.
 #[test]
 fn a_will_deleted_by_disconnect_does_not_come_back_when_the_session_ends() {
     every_thread_count(|case| {
@@ -163,7 +163,7 @@ fn a_will_is_published_on_a_protocol_error() {
     });
 }
 
-/// 3.1.3.2.2 of 5.0: a takeover ends the first connection without DISCONNECT 0x00; with no delay the will goes out.
+/// 3.1.3.2.2 of 5.0: a takeover ends the first connection without DISCONNECT 0x00; without a delay the will is published.
 #[test]
 fn a_will_without_delay_is_published_on_takeover() {
     every_case(|case| {
@@ -216,7 +216,7 @@ fn a_delayed_will_is_published_when_a_clean_start_ends_the_session() {
     });
 }
 
-/// [MQTT-3.1.2-8]: not before the Will Delay Interval, and then it is.
+/// [MQTT-3.1.2-8]: published after the Will Delay Interval, and not before.
 #[test]
 fn a_delayed_will_is_published_after_its_delay() {
     every_thread_count(|case| {
@@ -247,7 +247,7 @@ fn a_delayed_will_is_published_when_the_session_expires_first() {
     });
 }
 
-/// 3.14.2.2.2 of 5.0: DISCONNECT may end the session and ask for the will in one.
+/// 3.14.2.2.2 of 5.0: DISCONNECT may end the session and request the will at once.
 #[test]
 fn a_delayed_will_is_published_when_disconnect_ends_the_session() {
     every_thread_count(|case| {
@@ -259,7 +259,7 @@ fn a_delayed_will_is_published_when_disconnect_ends_the_session() {
     });
 }
 
-/// [MQTT-3.1.2-10]: published once, not again when the session ends or the client comes back.
+/// [MQTT-3.1.2-10]: published once, not again when the session ends or the client reconnects.
 #[test]
 fn a_will_is_published_once() {
     every_case(|case| {
@@ -274,7 +274,7 @@ fn a_will_is_published_once() {
     });
 }
 
-/// [MQTT-3.1.2-7]: each connection brings its own will, or none.
+/// [MQTT-3.1.2-7]: each connection has its own will, or none.
 #[test]
 fn a_new_connection_replaces_the_will() {
     every_case(|case| {
@@ -335,7 +335,7 @@ fn the_message_expiry_of_a_will_counts_from_its_publication() {
     });
 }
 
-/// [MQTT-3.8.3-3]: a will is published by its client, so No Local holds for it too.
+/// [MQTT-3.8.3-3]: a will is published by its client, so No Local applies to it too.
 #[test]
 fn no_local_holds_for_a_will() {
     every_thread_count(|case| {
@@ -353,7 +353,7 @@ fn no_local_holds_for_a_will() {
     });
 }
 
-/// [MQTT-4.7.2-1]: `$SYS` is the broker's own, for wills as well.
+/// [MQTT-4.7.2-1]: `$SYS` is reserved for the broker, for wills as well.
 #[test]
 fn a_will_to_sys_is_not_published() {
     every_case(|case| {
@@ -363,7 +363,7 @@ fn a_will_to_sys_is_not_published() {
         watcher.subscribe("$SYS/mine/#", AtLeastOnce);
         let mut connection =
             broker.connecting(case.version, "mortal").will(WillMessage::new("$SYS/mine/x", b"no")).send();
-        // Refused at CONNECT or dropped later: both keep the tree clean.
+        // Refused at CONNECT or dropped later: both are correct.
         let accepted = connection.next();
         drop(accepted);
         drop(connection);

@@ -1,4 +1,4 @@
-//! `tautwire contract add`: a contract more, in a folder or in a running broker.
+//! `tautwire contract add`: adds a contract to a folder or to a running broker.
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -15,38 +15,38 @@ pub(crate) static COMMAND: Command = Command {
     usage: &[
         "[--path DIR | --admin URL --token-file FILE] --topics PATTERN --format FORMAT --schema FILE [OPTION]… NAME",
     ],
-    about: "Adds a contract: to contracts.toml of a folder, with the schema copied beside it, or to a running broker, where\n\
-            it takes effect at once, lasts, and replaces one of that name. Refused whole if anything would be wrong.",
+    about: "Adds a contract: to contracts.toml of a folder, with a copy of the schema, or to a running broker, where it takes\n\
+            effect at once, persists, and replaces one with the same name. If there is an error, nothing changes.",
     groups: &[
         OptionGroup { title: "Options", options: source::OPTIONS },
         OptionGroup {
             title: "Contract",
             options: &[
-                value(None, "topics", "PATTERN", "Its topics: sensors/{device_id}/reading, or a topic filter."),
+                value(None, "topics", "PATTERN", "The topics: sensors/{device_id}/reading, or a topic filter."),
                 value(
                     None,
                     "format",
                     "FORMAT",
-                    "protobuf, messagepack or json. May be repeated; the first one counts most.",
+                    "protobuf, messagepack or json. May be repeated; the first one is preferred.",
                 ),
                 value(None, "schema", "FILE", "The .proto file or JSON Schema (.json)."),
-                value(None, "message", "NAME", "The message type, where the file has several."),
+                value(None, "message", "NAME", "The message type, if the file has several."),
                 value(None, "on-violation", "POLICY", "observe, reject, quarantine or disconnect. Default: reject."),
                 value(
                     None,
                     "unacknowledged",
                     "POLICY",
-                    "drop or disconnect, where there is no way to refuse. Default: drop.",
+                    "drop or disconnect, for messages that cannot be refused. Default: drop.",
                 ),
                 value(None, "unknown-fields", "POLICY", "allow or reject. Default: allow."),
-                value(None, "tie", "LEVEL=FIELD", "A level of the topic that must equal a field. May be repeated."),
+                value(None, "tie", "LEVEL=FIELD", "A topic level that must equal a field. May be repeated."),
             ],
         },
     ],
     notes: &[NOTES],
 };
 
-/// The options that set a key of the contract to a text.
+/// Options for string keys of the contract.
 const TEXTS: [(&str, &str); 5] = [
     ("topics", "topics"),
     ("message", "message"),
@@ -73,7 +73,7 @@ pub(super) fn run(parser: lexopt::Parser) -> Result<ExitCode, CommandExit> {
             Argument::Option(name) if options.take(name, &mut arguments)? => {}
             Argument::Option(name) => {
                 let Some((_, key)) = TEXTS.into_iter().find(|(option, _)| *option == name) else {
-                    return Err(arguments.failure("is not understood here"));
+                    return Err(arguments.failure("is not supported by this command"));
                 };
                 has_topics |= key == "topics";
                 entry.text(key, &arguments.string()?);
@@ -84,7 +84,7 @@ pub(super) fn run(parser: lexopt::Parser) -> Result<ExitCode, CommandExit> {
     let [name] = names.as_slice() else { return Err(arguments.command_failure("write the name of one contract")) };
     let schema = schema.ok_or_else(|| arguments.command_failure("--schema is missing"))?;
     if !has_topics || formats.is_empty() {
-        return Err(arguments.command_failure("--topics and --format are needed"));
+        return Err(arguments.command_failure("--topics and --format are required"));
     }
     entry.formats(&formats.iter().map(String::as_str).collect::<Vec<_>>());
     if !ties.is_empty() {
@@ -97,11 +97,11 @@ pub(super) fn run(parser: lexopt::Parser) -> Result<ExitCode, CommandExit> {
         Source::Folder(folder) => add_to_folder(&folder, name, &entry, &schema, &text),
         Source::Admin(admin) => {
             (entry.schema, entry.schema_file) = (Some(text), Some(file.to_owned()));
-            let answer = admin.ask("PUT", &format!("/v1/contracts/{}", escaped(name)), &entry.to_json())?;
-            match answer.status {
-                200 => Ok(print(&format!("the contract {name} is replaced\n"))),
-                201 => Ok(print(&format!("the contract {name} is added\n"))),
-                _ => Err(answer.refusal()),
+            let response = admin.request("PUT", &format!("/v1/contracts/{}", escaped(name)), &entry.to_json())?;
+            match response.status {
+                200 => Ok(print(&format!("contract {name} replaced\n"))),
+                201 => Ok(print(&format!("contract {name} added\n"))),
+                _ => Err(response.refusal()),
             }
         }
     }
@@ -113,10 +113,10 @@ fn add_to_folder(folder: &Path, name: &str, entry: &Entry, schema: &Path, text: 
         contracts::AppendError::Other(message) => CommandExit::failure(Exit::Usage, message),
     });
     added?;
-    Ok(print(&format!("the contract {name} is added to {}\n", folder.join(tautwire_contracts::MANIFEST).display())))
+    Ok(print(&format!("contract {name} added to {}\n", folder.join(tautwire_contracts::MANIFEST).display())))
 }
 
-/// A name as a part of an address; the API refuses what is no name.
+/// Escapes a name for a URL; the API rejects invalid names.
 fn escaped(name: &str) -> String {
     name.bytes().fold(String::new(), |mut out, byte| {
         if byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'-' {

@@ -1,4 +1,4 @@
-//! `tautwire contract diff`: what a change of contracts means for those who speak the old ones.
+//! `tautwire contract diff`: compares contracts for compatibility.
 
 use std::path::Path;
 use std::process::ExitCode;
@@ -19,17 +19,17 @@ pub(crate) static COMMAND: Command = Command {
     about: "Compares two folders of contracts, or those of a running broker with a folder, field by field.",
     groups: &[OptionGroup { title: "Options", options: OPTIONS }],
     notes: &["Verdicts:\n\
-            compatible  old and new payloads are read and let through by old and new alike\n\
-            backward    the new ones take what the old ones wrote; old readers may not take what is new\n\
-            forward     old readers take what is new; what the old ones write may be refused\n\
+            compatible  old and new contracts accept old and new payloads\n\
+            backward    the new contracts accept old payloads; old readers may not accept new payloads\n\
+            forward     old readers accept new payloads; the new contracts may refuse old payloads\n\
             breaking    neither\n\n\
-            Exit codes: 0 compatible, or allowed; 1 wrong arguments, files or contracts; 2 no connection to the admin API;\n\
+            Exit codes: 0 compatible, or allowed; 1 invalid arguments, files or contracts; 2 no connection to the admin API;\n\
             3 refused by it; 4 backward; 5 forward; 6 breaking."],
 };
 
 const OPTIONS: &[OptionSpec] = &[
     flag(None, "json", "Print JSON."),
-    value(None, "allow", "VERDICT", "Exit with 0 for this verdict too: backward or forward."),
+    value(None, "allow", "VERDICT", "Exit with 0 for this verdict, too: backward or forward."),
     source::ADMIN,
     source::TOKEN_FILE,
     source::CA,
@@ -46,14 +46,16 @@ pub(super) fn run(parser: lexopt::Parser) -> Result<ExitCode, CommandExit> {
                 allowed = Some(arguments.choice(&[("backward", Effect::OldReaders), ("forward", Effect::OldWriters)])?);
             }
             Argument::Option(name) if options.take(name, &mut arguments)? => {}
-            Argument::Option(_) => return Err(arguments.failure("is not understood here")),
+            Argument::Option(_) => return Err(arguments.failure("is not supported by this command")),
             Argument::Positional(folder) => folders.push(folder),
         }
     }
     let (old, new) = match (options.is_admin(), folders.as_slice()) {
         (true, [new]) => (options.source(&arguments)?.load()?, load(new)?),
         (false, [old, new]) => (load(old)?, load(new)?),
-        (true, _) => return Err(arguments.command_failure("write the folder to compare the broker's contracts with")),
+        (true, _) => {
+            return Err(arguments.command_failure("write the folder to compare with the contracts of the broker"));
+        }
         (false, _) => return Err(arguments.command_failure("write two folders, the old one first")),
     };
     let differences = compare(&old, &new);

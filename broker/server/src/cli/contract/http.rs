@@ -1,4 +1,4 @@
-//! Requests to the admin API.
+//! A client for the admin API.
 
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::{TcpStream, ToSocketAddrs as _};
@@ -14,53 +14,53 @@ use rustls_pki_types::{CertificateDer, ServerName};
 use super::super::{CommandExit, Exit};
 use crate::json::{self, Value};
 
-/// Time for connecting, and for each read and write.
+/// Timeout for connecting, and for each read and write.
 const TIMEOUT: Duration = Duration::from_secs(30);
-/// The largest answer.
-const ANSWER_MAX_BYTES: u64 = 64 * 1024 * 1024;
+/// Largest response.
+const RESPONSE_MAX_BYTES: u64 = 64 * 1024 * 1024;
 const FIELDS_MAX: usize = 64;
 const REQUEST_HEAD_MAX_BYTES: usize = 64 * 1024;
-/// The largest file of authorities.
+/// Largest file with certificate authorities.
 const CA_MAX_BYTES: usize = 4 << 20;
 
-/// An admin API.
-pub(in crate::cli) struct Admin {
+/// A client of an admin API.
+pub(in crate::cli) struct AdminClient {
     /// Host and port.
     authority: String,
     token: String,
-    /// Where it is asked over TLS.
+    /// The TLS configuration, if it uses TLS.
     tls: Option<Arc<ClientConfig>>,
 }
 
-/// A connection to it.
+/// A connection.
 trait Stream: Read + Write {}
 
 impl<S: Read + Write> Stream for S {}
 
-impl std::fmt::Debug for Admin {
+impl std::fmt::Debug for AdminClient {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Admin").field("authority", &self.authority).finish_non_exhaustive()
+        f.debug_struct("AdminClient").field("authority", &self.authority).finish_non_exhaustive()
     }
 }
 
-/// What it answered.
-pub(in crate::cli) struct Answer {
+/// A response.
+pub(in crate::cli) struct ApiResponse {
     pub(in crate::cli) status: u16,
     pub(in crate::cli) body: String,
 }
 
-impl Admin {
-    /// The one at `url`, with the token in `token_file`. `ca` has the authorities that are trusted instead of those of the system.
+impl AdminClient {
+    /// A client for `url` with the token in `token_file`. `ca` replaces the certificate authorities of the system.
     ///
     /// # Errors
-    /// What is wrong with the files or the address.
-    pub(in crate::cli) fn open(url: &str, token_file: &Path, ca: Option<&Path>) -> Result<Admin, String> {
-        Admin::new(url, crate::admin::read_token(token_file)?, ca)
+    /// A description of what is wrong with the files or the URL.
+    pub(in crate::cli) fn open(url: &str, token_file: &Path, ca: Option<&Path>) -> Result<AdminClient, String> {
+        AdminClient::new(url, crate::admin::read_token(token_file)?, ca)
     }
 
     /// # Errors
-    /// What is wrong with the address or the file.
-    fn new(url: &str, token: String, ca: Option<&Path>) -> Result<Admin, String> {
+    /// A description of what is wrong with the URL or the file.
+    fn new(url: &str, token: String, ca: Option<&Path>) -> Result<AdminClient, String> {
         let (is_tls, rest) = match url.strip_prefix("https://") {
             Some(rest) => (true, Some(rest)),
             None => (false, url.strip_prefix("http://")),
@@ -72,26 +72,26 @@ impl Admin {
         let Some(authority) =
             authority.filter(has_port).filter(|authority| !authority.contains(['/', '\r', '\n', ' ', '@']))
         else {
-            // It may have a password.
-            let shown = if url.contains('@') { "what was given" } else { url };
+            // The URL may contain a password.
+            let shown = if url.contains('@') { "the given URL" } else { url };
             return Err(format!(
-                "{shown:?} is not an address of the API; write it like http://127.0.0.1:9183 or https://example.org:9183"
+                "{shown:?} is not a URL of the admin API; write it like http://127.0.0.1:9183 or https://example.org:9183"
             ));
         };
         if ca.is_some() && !is_tls {
-            return Err("--ca is for an address that begins with https://".to_owned());
+            return Err("--ca requires a URL that begins with https://".to_owned());
         }
         let tls = is_tls.then(|| tls(ca)).transpose()?;
-        Ok(Admin { authority: authority.to_owned(), token, tls })
+        Ok(AdminClient { authority: authority.to_owned(), token, tls })
     }
 
-    /// The body of what is at `path`.
+    /// Gets `path` and returns the body.
     pub(in crate::cli) fn get(&self, path: &str) -> Result<String, CommandExit> {
-        let answer = self.ask("GET", path, "")?;
-        if answer.status == 200 { Ok(answer.body) } else { Err(answer.refusal()) }
+        let response = self.request("GET", path, "")?;
+        if response.status == 200 { Ok(response.body) } else { Err(response.refusal()) }
     }
 
-    /// The body of what is at `path`, as it comes.
+    /// Gets `path` and returns the body as a stream.
     pub(in crate::cli) fn open_stream(&self, path: &str) -> Result<impl BufRead + use<>, CommandExit> {
         let mut stream = self.connect().map_err(|error| self.lost(&error))?;
         let request = format!(
@@ -110,8 +110,8 @@ impl Admin {
         if head.starts_with(b"HTTP/1.1 200 ") {
             return Ok(reader);
         }
-        reader.take(ANSWER_MAX_BYTES).read_to_end(&mut head).map_err(|error| self.lost(&error))?;
-        Err(Answer::read(&head).map_or_else(|| self.no_http(), |answer| answer.refusal()))
+        reader.take(RESPONSE_MAX_BYTES).read_to_end(&mut head).map_err(|error| self.lost(&error))?;
+        Err(ApiResponse::read(&head).map_or_else(|| self.no_http(), |response| response.refusal()))
     }
 
     fn lost(&self, error: &io::Error) -> CommandExit {
@@ -119,10 +119,13 @@ impl Admin {
     }
 
     fn no_http(&self) -> CommandExit {
-        CommandExit::failure(Exit::Connection, format!("{} does not speak HTTP, or ended early", self.authority))
+        CommandExit::failure(
+            Exit::Connection,
+            format!("{} does not speak HTTP, or closed the connection early", self.authority),
+        )
     }
 
-    pub(in crate::cli) fn ask(&self, method: &str, path: &str, body: &str) -> Result<Answer, CommandExit> {
+    pub(in crate::cli) fn request(&self, method: &str, path: &str, body: &str) -> Result<ApiResponse, CommandExit> {
         let lost = |error| self.lost(&error);
         let mut stream = self.connect().map_err(lost)?;
         let request = format!(
@@ -132,12 +135,12 @@ impl Admin {
             self.token,
             body.len()
         );
-        // A server that refuses early does not read to the end; its answer says more than the failure to write.
+        // A server that refuses early does not read the whole request; its response is more useful than the write error.
         let written = stream.write_all(request.as_bytes());
         let mut bytes = Vec::new();
-        let read = stream.take(ANSWER_MAX_BYTES).read_to_end(&mut bytes);
-        match Answer::read(&bytes) {
-            Some(answer) => Ok(answer),
+        let read = stream.take(RESPONSE_MAX_BYTES).read_to_end(&mut bytes);
+        match ApiResponse::read(&bytes) {
+            Some(response) => Ok(response),
             None => {
                 written.and(read).map_err(lost)?;
                 Err(self.no_http())
@@ -153,7 +156,7 @@ impl Admin {
         let name = ServerName::try_from(host.to_owned()).map_err(io::Error::other)?;
         let connection = ClientConnection::new(tls.clone(), name).map_err(io::Error::other)?;
         let mut stream = StreamOwned::new(connection, socket);
-        // So that what is wrong with its certificate is said, and not that a request could not be written.
+        // Complete the handshake first, so that a certificate error is reported instead of a write error.
         while stream.conn.is_handshaking() {
             stream.conn.complete_io(&mut stream.sock)?;
         }
@@ -176,22 +179,22 @@ impl Admin {
     }
 }
 
-/// TLS that trusts the authorities in `ca`, or those of the system.
+/// A TLS configuration that trusts the authorities in `ca`, or those of the system.
 fn tls(ca: Option<&Path>) -> Result<Arc<ClientConfig>, String> {
     let certificates = match ca {
         None => rustls_native_certs::load_native_certs().certs,
         Some(path) => {
-            let told = |why: &dyn std::fmt::Display| format!("the file of authorities {} {why}", path.display());
-            let bytes = crate::files::bytes(path, CA_MAX_BYTES).map_err(|why| told(&why))?;
+            let failed = |why: &dyn std::fmt::Display| format!("the CA file {} {why}", path.display());
+            let bytes = crate::files::bytes(path, CA_MAX_BYTES).map_err(|why| failed(&why))?;
             let found: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&bytes).collect();
-            found.map_err(|error| told(&format!("is no PEM: {error}")))?
+            found.map_err(|error| failed(&format!("is not PEM: {error}")))?
         }
     };
     let mut authorities = RootCertStore::empty();
     if authorities.add_parsable_certificates(certificates).0 == 0 {
         return Err(match ca {
-            Some(path) => format!("{} has no certificate of an authority", path.display()),
-            None => "this system trusts no authority; name one with --ca FILE".to_owned(),
+            Some(path) => format!("{} contains no certificate", path.display()),
+            None => "the system has no trusted certificate authorities; use --ca FILE".to_owned(),
         });
     }
     let config = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
@@ -200,9 +203,9 @@ fn tls(ca: Option<&Path>) -> Result<Arc<ClientConfig>, String> {
     Ok(Arc::new(config.with_root_certificates(authorities).with_no_client_auth()))
 }
 
-impl Answer {
-    /// An answer that has come whole.
-    fn read(bytes: &[u8]) -> Option<Answer> {
+impl ApiResponse {
+    /// Parses a response; `None` if it is incomplete.
+    fn read(bytes: &[u8]) -> Option<ApiResponse> {
         let mut fields = [httparse::EMPTY_HEADER; FIELDS_MAX];
         let mut response = httparse::Response::new(&mut fields);
         let Ok(httparse::Status::Complete(body_at)) = response.parse(bytes) else { return None };
@@ -212,10 +215,10 @@ impl Answer {
             None => bytes.len() - body_at,
         };
         let body = bytes.get(body_at..body_at.checked_add(length)?)?;
-        Some(Answer { status: response.code?, body: str::from_utf8(body).ok()?.to_owned() })
+        Some(ApiResponse { status: response.code?, body: str::from_utf8(body).ok()?.to_owned() })
     }
 
-    /// What the API says is wrong, a line for each thing.
+    /// The errors of the API, one line each.
     pub(in crate::cli) fn refusal(&self) -> CommandExit {
         let value = json::parse(&self.body).unwrap_or(Value::Null);
         let line = |error: &Value| {
@@ -247,7 +250,7 @@ mod tests {
 
     #[test]
     fn addresses_are_checked() {
-        let new = |url| Admin::new(url, "token".to_owned(), None);
+        let new = |url| AdminClient::new(url, "token".to_owned(), None);
         assert_eq!(new("http://127.0.0.1:9183/").map(|admin| admin.authority).as_deref(), Ok("127.0.0.1:9183"));
         assert_eq!(new("http://[::1]:9183").map(|admin| admin.authority).as_deref(), Ok("[::1]:9183"));
         for wrong in [
@@ -259,14 +262,14 @@ mod tests {
             "http://a b:1",
             "http://:1",
         ] {
-            let told = new(wrong).expect_err(wrong);
-            assert!(!told.contains("secret"), "{told}");
+            let error = new(wrong).expect_err(wrong);
+            assert!(!error.contains("secret"), "{error}");
         }
     }
 
     #[test]
     fn answers_must_have_come_whole() {
-        let read = |text: &str| Answer::read(text.as_bytes()).map(|answer| (answer.status, answer.body));
+        let read = |text: &str| ApiResponse::read(text.as_bytes()).map(|response| (response.status, response.body));
         assert_eq!(read("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}"), Some((200, "{}".to_owned())));
         assert_eq!(read("HTTP/1.1 204 No Content\r\n\r\n"), Some((204, String::new())));
         for part in ["", "HTTP/1.1 200 OK\r\n", "HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\n{}", "220 ready\r\n\r\n"] {

@@ -13,9 +13,9 @@ use super::source::{self, Source, SourceOptions};
 pub(crate) static CHECK: Command = Command {
     name: "contract check",
     usage: &["[--path DIR]"],
-    about: "Says whether the contracts of a folder are right, and everything that is wrong with them: file, line, column.",
+    about: "Checks the contracts of a folder and reports all errors with file, line and column.",
     groups: &[OptionGroup { title: "Options", options: &[source::PATH] }],
-    notes: &["Exit codes: 0 right; 1 wrong."],
+    notes: &["Exit codes: 0 valid; 1 invalid."],
 };
 
 pub(crate) static LIST: Command = Command {
@@ -42,34 +42,34 @@ pub(crate) static SHOW: Command = Command {
 
 const JSON: OptionSpec = flag(None, "json", "Print JSON, as the broker publishes it below $SYS/contracts/.");
 
-/// Exit codes of the commands that ask a broker.
-pub(super) const NOTES: &str = "Exit codes: 0 done; 1 wrong arguments, files or contracts; 2 no connection to the admin API; \
+/// Exit codes of commands that use the admin API.
+pub(super) const NOTES: &str = "Exit codes: 0 done; 1 invalid arguments, files or contracts; 2 no connection to the admin API; \
                                 3 refused by it.";
 
 pub(super) fn check(parser: lexopt::Parser) -> Result<ExitCode, CommandExit> {
-    let asked = InspectArguments::parse(&CHECK, parser)?;
-    asked.no_names()?;
-    let count = asked.source.load()?.contracts().len();
-    Ok(print(&format!("{} {} right\n", counted(count, "contract"), if count == 1 { "is" } else { "are" })))
+    let inspect = InspectArguments::parse(&CHECK, parser)?;
+    inspect.no_names()?;
+    let count = inspect.source.load()?.contracts().len();
+    Ok(print(&format!("{} {} valid\n", counted(count, "contract"), if count == 1 { "is" } else { "are" })))
 }
 
 pub(super) fn list(parser: lexopt::Parser) -> Result<ExitCode, CommandExit> {
-    let asked = InspectArguments::parse(&LIST, parser)?;
-    asked.no_names()?;
-    let catalogue = asked.source.load()?;
-    Ok(print(&if asked.json { index_json(&catalogue) } else { table(&catalogue) }))
+    let inspect = InspectArguments::parse(&LIST, parser)?;
+    inspect.no_names()?;
+    let catalogue = inspect.source.load()?;
+    Ok(print(&if inspect.json { index_json(&catalogue) } else { table(&catalogue) }))
 }
 
 pub(super) fn show(parser: lexopt::Parser) -> Result<ExitCode, CommandExit> {
-    let asked = InspectArguments::parse(&SHOW, parser)?;
-    let [name] = asked.names.as_slice() else {
-        return Err(asked.arguments.command_failure("write the name of one contract"));
+    let inspect = InspectArguments::parse(&SHOW, parser)?;
+    let [name] = inspect.names.as_slice() else {
+        return Err(inspect.arguments.command_failure("write the name of one contract"));
     };
-    let catalogue = asked.source.load()?;
-    Ok(print(&description(named(&catalogue, name)?, asked.json)))
+    let catalogue = inspect.source.load()?;
+    Ok(print(&description(named(&catalogue, name)?, inspect.json)))
 }
 
-/// What the arguments say.
+/// The values of the arguments.
 struct InspectArguments {
     arguments: Arguments,
     source: Source,
@@ -86,7 +86,7 @@ impl InspectArguments {
             match argument {
                 Argument::Option("json") => json = true,
                 Argument::Option(name) if options.take(name, &mut arguments)? => {}
-                Argument::Option(_) => return Err(arguments.failure("is not understood here")),
+                Argument::Option(_) => return Err(arguments.failure("is not supported by this command")),
                 Argument::Positional(name) => names.push(name),
             }
         }
@@ -101,16 +101,16 @@ impl InspectArguments {
     }
 }
 
-/// The contract of that name, or those that there are.
+/// The contract with this name, or an error that lists the existing ones.
 pub(super) fn named<'c>(catalogue: &'c Catalogue, name: &str) -> Result<&'c Contract, CommandExit> {
     catalogue.named(name).map(|contract| &**contract).ok_or_else(|| {
         let known = catalogue.contracts().iter().map(|contract| contract.name());
         let near = crate::nearest::nearest(name, known.clone());
         let hint = match near {
             Some(near) => format!("; did you mean {near}?"),
-            None => format!("; there are: {}", known.collect::<Vec<_>>().join(", ")),
+            None => format!("; existing contracts: {}", known.collect::<Vec<_>>().join(", ")),
         };
-        CommandExit::failure(Exit::Usage, format!("there is no contract {}{hint}", name.escape_debug()))
+        CommandExit::failure(Exit::Usage, format!("unknown contract {}{hint}", name.escape_debug()))
     })
 }
 
@@ -141,7 +141,7 @@ pub(in crate::cli) fn table(catalogue: &Catalogue) -> String {
     text
 }
 
-/// All of a contract, and its schema's text.
+/// All details of a contract, with the text of its schema.
 pub(in crate::cli) fn description(contract: &Contract, json: bool) -> String {
     if json {
         return String::from_utf8(discovery::describe(contract)).unwrap_or_default() + "\n";
@@ -176,7 +176,7 @@ fn formats(contract: &Contract) -> String {
     contract.formats().iter().map(|format| format.name()).collect::<Vec<_>>().join(", ")
 }
 
-/// What happens to a payload that breaks the contract. It is a choice to deliver it, and not what a contract is there for.
+/// The policy for violations. It points out that `observe` delivers them, which is unusual for a contract.
 fn policy(contract: &Contract) -> &'static str {
     match contract.on_violation() {
         OnViolation::Observe => "observe (delivers)",

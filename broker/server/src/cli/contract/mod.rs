@@ -1,4 +1,4 @@
-//! `tautwire contract`: contracts in a folder or in a running broker, looked at, tried, compared and added.
+//! `tautwire contract`: inspects, tests, compares and adds contracts in a folder or in a running broker.
 
 mod add;
 mod diff;

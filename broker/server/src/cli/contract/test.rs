@@ -1,4 +1,4 @@
-//! `tautwire contract test`: payloads held to a contract without a broker.
+//! `tautwire contract test`: validates payloads against a contract without a broker.
 
 use std::io::Read as _;
 use std::process::ExitCode;
@@ -14,30 +14,30 @@ use super::source::{self, SourceOptions};
 pub(crate) static COMMAND: Command = Command {
     name: "contract test",
     usage: &["[--path DIR | --admin URL --token-file FILE] [--topic TOPIC] [--format FORMAT] NAME FILE…"],
-    about: "Says of each file whether it would be let through as a payload, and if not, what is wrong with it.\n\
-            A file of the name - is standard input.",
+    about: "Validates each file as a payload of the contract, and reports violations.\n\
+            The file name - means standard input.",
     groups: &[
         OptionGroup { title: "Options", options: source::OPTIONS },
         OptionGroup {
             title: "Payload",
             options: &[
-                value(None, "topic", "TOPIC", "The topic it is for; needed where levels of it are tied to fields."),
+                value(None, "topic", "TOPIC", "The topic of the payload; required if topic levels must equal fields."),
                 value(
                     None,
                     "format",
                     "FORMAT",
-                    "protobuf, messagepack or json, as a content type would say. Default: the first that fits.",
+                    "protobuf, messagepack or json, like a content type. Default: the first format that matches.",
                 ),
             ],
         },
     ],
     notes: &[
-        "Exit codes: 0 all keep the contract; 1 wrong arguments, files or contracts; 2 no connection to the admin API;\n\
-              3 a payload breaks the contract, or the admin API refused.",
+        "Exit codes: 0 all payloads are valid; 1 invalid arguments, files or contracts; 2 no connection to the admin API;\n\
+              3 a payload violates the contract, or the admin API refused.",
     ],
 };
 
-/// The largest payload of MQTT.
+/// Largest payload in MQTT.
 const PAYLOAD_MAX_BYTES: u64 = 268_435_455;
 
 pub(super) fn run(parser: lexopt::Parser) -> Result<ExitCode, CommandExit> {
@@ -51,7 +51,7 @@ pub(super) fn run(parser: lexopt::Parser) -> Result<ExitCode, CommandExit> {
                 format = Some(arguments.choice(&Format::ALL.map(|format| (format.name(), format)))?);
             }
             Argument::Option(name) if options.take(name, &mut arguments)? => {}
-            Argument::Option(_) => return Err(arguments.failure("is not understood here")),
+            Argument::Option(_) => return Err(arguments.failure("is not supported by this command")),
             Argument::Positional(text) => given.push(text),
         }
     }
@@ -65,22 +65,22 @@ pub(super) fn run(parser: lexopt::Parser) -> Result<ExitCode, CommandExit> {
     let contract = named(&catalogue, name)?;
     let topic = topic_for(contract, topic, &arguments)?;
     let mut text = String::new();
-    let mut breaks = false;
+    let mut has_violations = false;
     for file in files {
         let payload = read(file)?;
         match contract.check(&topic, format.map(Format::content_type), &payload) {
             Ok(format) => text.push_str(&format!("{file}: ok ({})\n", format.name())),
             Err(violation) => {
-                breaks = true;
+                has_violations = true;
                 text.push_str(&format!("{file}: {violation}\n"));
             }
         }
     }
     let printed = print(&text);
-    Ok(if breaks { Exit::Refused.into() } else { printed })
+    Ok(if has_violations { Exit::Refused.into() } else { printed })
 }
 
-/// The topic given, if it is one of the contract; without one, any will do that is tied to nothing.
+/// The given topic, if the contract covers it. Without one, any topic will do if no level must equal a field.
 fn topic_for(contract: &Contract, given: Option<String>, arguments: &Arguments) -> Result<String, CommandExit> {
     let pattern = contract.topics();
     match given {
@@ -90,7 +90,7 @@ fn topic_for(contract: &Contract, given: Option<String>, arguments: &Arguments) 
             Err(arguments.command_failure(&format!("the contract is for {}, not for {topic}", pattern.as_str())))
         }
         None if contract.ties().next().is_some() => Err(arguments.command_failure(&format!(
-            "levels of the topic {} are tied to fields: say with --topic for which one the payload is",
+            "levels of the topic {} must equal fields: use --topic to give the topic of the payload",
             pattern.as_str()
         ))),
         None => Ok(String::new()),

@@ -1,4 +1,4 @@
-//! `tautwire data backup`: a copy of a data directory, also while the broker runs.
+//! `tautwire data backup`: copies a data directory, also while the broker runs.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -12,11 +12,11 @@ use super::source::{self, Source};
 pub(crate) static COMMAND: Command = Command {
     name: "data backup",
     usage: &["[--data DIR | --config FILE | --set data.path=DIR] BACKUP"],
-    about: "Copies a data directory to the directory BACKUP, which is not there yet or empty. The broker may run meanwhile: all that\n\
-            was acknowledged before the command began is in the copy. It is read and made durable before it gets its name, and a\n\
-            broker can be started on it as it is.",
+    about: "Copies a data directory to the directory BACKUP, which must not exist or be empty. The broker may be running: the copy\n\
+            contains everything that was acknowledged before the command started. The copy is verified and durable before it gets its\n\
+            name, and a broker can use it as it is.",
     groups: &[OptionGroup { title: "Options", options: source::OPTIONS }],
-    notes: &["A directory that is damaged is not copied.", source::EXIT_CODES],
+    notes: &["A damaged directory is not copied.", source::EXIT_CODES],
 };
 
 pub(super) fn run(parser: lexopt::Parser) -> Result<ExitCode, CommandExit> {
@@ -25,7 +25,7 @@ pub(super) fn run(parser: lexopt::Parser) -> Result<ExitCode, CommandExit> {
     while let Some(argument) = arguments.next()? {
         match argument {
             Argument::Option(name) if source.take(name, &mut arguments)? => {}
-            Argument::Option(_) => return Err(arguments.failure("is not understood here")),
+            Argument::Option(_) => return Err(arguments.failure("is not supported by this command")),
             Argument::Positional(text) if target.is_none() => target = Some(PathBuf::from(text)),
             Argument::Positional(_) => return Err(arguments.command_failure("write one directory for the backup")),
         }
@@ -34,20 +34,17 @@ pub(super) fn run(parser: lexopt::Parser) -> Result<ExitCode, CommandExit> {
     let path = source.path(&arguments)?;
     let (disk, is_in_use) = source::open(&path)?;
     if !is_free(&target)? {
-        return Err(CommandExit::failure(
-            Exit::Usage,
-            format!("{}: is not empty; name a new directory", target.display()),
-        ));
+        return Err(CommandExit::failure(Exit::Usage, format!("{}: not empty; use a new directory", target.display())));
     }
     let CopyReport { copied, .. } = directory_copy(&path, &disk, &target)?;
-    // Of a broker that runs it is the write under way, which began after the command.
+    // While a broker runs, it is the current write, which began after the command.
     let torn = copied.torn.as_ref().filter(|_| !is_in_use);
-    let left_out = torn.map_or_else(String::new, |torn| {
+    let not_copied = torn.map_or_else(String::new, |torn| {
         let bytes = grouped(torn.bytes);
-        format!("left out: the last write, which is not whole and may have been acknowledged: {bytes} bytes\n")
+        format!("not copied: the last write, which is incomplete and may have been acknowledged: {bytes} bytes\n")
     });
     let printed = print(&format!(
-        "{}: {} bytes in {} files, up to position {}\n{left_out}",
+        "{}: {} bytes in {} files, up to position {}\n{not_copied}",
         target.display(),
         grouped(copied.bytes),
         copied.files,

@@ -1,4 +1,4 @@
-//! `tautwire data check`: whether a data directory is whole.
+//! `tautwire data check`: checks the integrity of a data directory.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -18,16 +18,16 @@ use crate::time::UtcTime;
 pub(crate) static COMMAND: Command = Command {
     name: "data check",
     usage: &["[--data DIR | --config FILE | --set data.path=DIR] [--json]"],
-    about: "Reads all of a data directory and says whether it is whole, and if not, what is lost: segment, bytes, and as far as\n\
-            that can be told sessions and topics. It changes nothing. While a broker runs, it reads at least what was\n\
-            acknowledged before. It needs as much memory as the state does.",
+    about: "Reads a data directory and reports whether it is intact, and if not, what is lost: segment, bytes, and the affected\n\
+            sessions and topics, if known. It changes nothing. While a broker runs, it reads at least everything that was\n\
+            acknowledged before. It needs as much memory as the state.",
     groups: &[
         OptionGroup { title: "Options", options: source::OPTIONS },
         OptionGroup { title: "Output", options: &[JSON] },
     ],
     notes: &[
-        "torn: the last write is not whole. If the broker was ended during it, nothing in it had been acknowledged. If the disk has\n\
-         damaged it since, it may have been acknowledged. Nothing in the directory can tell which.",
+        "torn: the last write is incomplete. If the broker stopped during it, nothing in it was acknowledged. If the disk\n\
+         damaged it later, it may have been acknowledged. The directory does not show which.",
         source::EXIT_CODES,
     ],
 };
@@ -42,7 +42,7 @@ pub(super) fn run(parser: lexopt::Parser) -> Result<ExitCode, CommandExit> {
     Ok(exit(&found, printed))
 }
 
-/// What the arguments of a command say that only prints.
+/// The arguments of commands that only print.
 pub(super) struct CheckArguments {
     pub(super) path: std::path::PathBuf,
     pub(super) json: bool,
@@ -56,7 +56,7 @@ impl CheckArguments {
             match argument {
                 Argument::Option("json") => json = true,
                 Argument::Option(name) if source.take(name, &mut arguments)? => {}
-                Argument::Option(_) => return Err(arguments.failure("is not understood here")),
+                Argument::Option(_) => return Err(arguments.failure("is not supported by this command")),
                 Argument::Positional(text) => {
                     return Err(arguments.command_failure(&format!("unexpected argument \"{text}\"")));
                 }
@@ -66,7 +66,7 @@ impl CheckArguments {
     }
 }
 
-/// 2 where something is lost, 3 where it may be.
+/// The exit code: 2 if something is lost, 3 if something may be lost.
 pub(super) fn exit(found: &Inspection, printed: ExitCode) -> ExitCode {
     match &found.end.torn {
         _ if !found.is_whole() => Exit::DAMAGED.into(),
@@ -92,13 +92,13 @@ fn as_text(path: &Path, found: &Inspection, is_in_use: bool) -> String {
     let (sessions, retained) = (grouped_count(sessions, "session"), grouped_count(retained, "retained message"));
     let _ = writeln!(text, "state      {sessions} and {retained}");
     if found.files.quarantined > 0 {
-        let _ = writeln!(text, "put aside  {} damaged segments that nobody reads any more", found.files.quarantined);
+        let _ = writeln!(text, "quarantine {} damaged segments that are no longer read", found.files.quarantined);
     }
     report::push_losses(&mut text, found);
     text
 }
 
-/// The snapshot from which the state was read, in words.
+/// Describes the snapshot that the state was read from.
 pub(super) fn snapshot(found: &Inspection) -> String {
     let snapshot = &found.snapshot;
     if snapshot.bytes == 0 {

@@ -1,4 +1,4 @@
-//! `tautwire data compact`: the state in a snapshot, without the log that led to it.
+//! `tautwire data compact`: writes the state to a snapshot and truncates the log.
 
 use std::process::ExitCode;
 
@@ -16,13 +16,13 @@ use crate::time::since_epoch;
 pub(crate) static COMMAND: Command = Command {
     name: "data compact",
     usage: &["[--data DIR | --config FILE | --set data.path=DIR] [--json]"],
-    about: "Writes the state of a data directory to a snapshot and lets go of the log before it, while no broker runs.\n\
-            A broker does the same by itself. It needs as much memory as the state does, and the space for a second snapshot.",
+    about: "Writes the state of a data directory to a snapshot and truncates the log, while no broker runs. A broker does the\n\
+            same automatically. It needs as much memory as the state, and disk space for a second snapshot.",
     groups: &[
         OptionGroup { title: "Options", options: source::OPTIONS },
         OptionGroup { title: "Output", options: &[JSON] },
     ],
-    notes: &["A directory that is damaged stays as it is.", source::EXIT_CODES],
+    notes: &["A damaged directory is left unchanged.", source::EXIT_CODES],
 };
 
 pub(super) fn run(parser: lexopt::Parser) -> Result<ExitCode, CommandExit> {
@@ -33,7 +33,9 @@ pub(super) fn run(parser: lexopt::Parser) -> Result<ExitCode, CommandExit> {
             let path = path.display();
             CommandExit::failure(
                 Exit::Usage,
-                format!("{path}: a broker is running; stop it, or let it do this by itself [journal_locked]"),
+                format!(
+                    "{path}: a broker is running; stop it, or let it compact the log automatically [journal_locked]"
+                ),
             )
         }
         other => source::failed(&path, &other),
@@ -51,14 +53,14 @@ pub(super) fn run(parser: lexopt::Parser) -> Result<ExitCode, CommandExit> {
 fn report(done: &CompactReport, json: bool) -> String {
     let CompactReport { before, after, covered, torn } = done;
     if !json {
-        let cut_off = torn.as_ref().map_or_else(String::new, |torn| {
+        let truncated = torn.as_ref().map_or_else(String::new, |torn| {
             format!(
-                "cut off: the last write, which is not whole and may have been acknowledged: {} bytes\n",
+                "truncated: the last write, which is incomplete and may have been acknowledged: {} bytes\n",
                 grouped(torn.bytes)
             )
         });
         return format!(
-            "{} bytes in {} segments, and {} of snapshots, are now {} in {} segments, and {} of a snapshot up to position {covered}\n{cut_off}",
+            "before: {} bytes in {} segments, {} bytes of snapshots; now: {} bytes in {} segments, {} bytes of a snapshot up to position {covered}\n{truncated}",
             grouped(before.segment_bytes),
             before.segments,
             grouped(before.snapshot_bytes),
@@ -80,7 +82,7 @@ fn report(done: &CompactReport, json: bool) -> String {
     text
 }
 
-/// Drawn at random.
+/// A random epoch.
 pub(in crate::cli) fn epoch() -> Epoch {
     loop {
         if let Some(epoch) = Epoch::new(tautwire_router::random()) {

@@ -1,4 +1,4 @@
-//! A copy of a data directory, in its place as a whole or not at all.
+//! Copies a data directory atomically: the copy appears complete or not at all.
 
 use std::fmt::Display;
 use std::fs;
@@ -12,7 +12,7 @@ use super::source::failed;
 use crate::contracts::write_file;
 use crate::identity::ban_file;
 
-/// Whether there is nothing at a path, or a directory without anything in it.
+/// Whether a path does not exist or is an empty directory.
 pub(in crate::cli) fn is_free(path: &Path) -> Result<bool, CommandExit> {
     match fs::read_dir(path) {
         Ok(mut entries) => Ok(entries.next().is_none()),
@@ -21,45 +21,47 @@ pub(in crate::cli) fn is_free(path: &Path) -> Result<bool, CommandExit> {
     }
 }
 
-/// What has become of a copy.
+/// The result of a copy.
 pub(super) struct CopyReport {
     pub(super) copied: CopySummary,
-    /// Where that is which was there before.
+    /// The path of the replaced directory.
     pub(super) replaced: Option<PathBuf>,
 }
 
-/// Copies `from` beside `to`, and gives the copy the name `to` when it is whole and durable. What was there is put aside.
+/// Copies `from` to a directory next to `to` and renames it to `to`.
+///
+/// It is renamed once it is complete and durable. An existing directory is renamed.
 pub(super) fn directory_copy(from_path: &Path, from: &ReadOnlyDirectory, to: &Path) -> Result<CopyReport, CommandExit> {
-    let (copied, replaced) = put(to, |made| copy_into(from_path, from, made))?;
+    let (copied, replaced) = replace_with(to, |staged| copy_into(from_path, from, staged))?;
     Ok(CopyReport { copied, replaced })
 }
 
-/// Has a directory beside `to` filled, and gives it the name `to` when it is. What was there is put aside; gives where that is.
-pub(in crate::cli) fn put<T>(
+/// Fills a directory next to `to` and renames it to `to`. An existing directory is renamed; returns its new path.
+pub(in crate::cli) fn replace_with<T>(
     to: &Path,
     mut fill: impl FnMut(&Path) -> Result<T, CommandExit>,
 ) -> Result<(T, Option<PathBuf>), CommandExit> {
     let is_free = is_free(to)?;
-    let made = sibling_path(to, "new")?;
-    let filled = match fill(&made) {
+    let staged = sibling_path(to, "new")?;
+    let filled = match fill(&staged) {
         Ok(filled) => filled,
         Err(stop) => {
-            discard(&made);
+            discard(&staged);
             return Err(stop);
         }
     };
     let old = sibling_path(to, "replaced")?;
-    match replace_directory(&made, to, &old) {
+    match replace_directory(&staged, to, &old) {
         Ok(()) => Ok((filled, (!is_free).then_some(old))),
         Err(error) if is_free && to.is_dir() => {
-            // A directory that cannot be renamed, such as one on which a disk is mounted, is filled where it is. `VERSION` comes last:
-            // without it nobody takes the rest for a log.
-            log::debug!("{}: {error}; the files are written into it", to.display());
-            discard(&made);
+            // A directory that cannot be renamed, such as a mount point, is filled in place. `VERSION` is written last: without it the
+            // files are not recognized as a log.
+            log::debug!("{}: {error}; writing the files into it", to.display());
+            discard(&staged);
             Ok((fill(to)?, None))
         }
         Err(error) => {
-            discard(&made);
+            discard(&staged);
             Err(failed(to, &error.into()))
         }
     }
@@ -75,7 +77,7 @@ fn copy_into(from_path: &Path, from: &ReadOnlyDirectory, to: &Path) -> Result<Co
     })
 }
 
-/// The file of bans, which lies beside the log. It comes first: `VERSION`, the last file of all, says that the rest is there.
+/// Copies the ban file. It comes first: `VERSION`, the last file, marks the copy as complete.
 fn copy_bans(from: &Path, to: &Path) -> Result<(), CommandExit> {
     let wrong = |path: &Path, error: &dyn Display| {
         CommandExit::failure(Exit::Usage, format!("{}: {error}", path.join(ban_file::NAME).display()))
@@ -87,16 +89,16 @@ fn copy_bans(from: &Path, to: &Path) -> Result<(), CommandExit> {
     }
 }
 
-/// A path beside another one at which there is nothing. Where processes have few numbers, as in containers, an earlier one may have
-/// left something under the number of this one.
-fn sibling_path(path: &Path, what: &str) -> Result<PathBuf, CommandExit> {
+/// An unused path next to `path`. Process identifiers repeat, for example in containers, so an earlier process may have left a file with
+/// the same name.
+fn sibling_path(path: &Path, suffix: &str) -> Result<PathBuf, CommandExit> {
     let name = path.file_name();
-    let name = name
-        .ok_or_else(|| CommandExit::failure(Exit::Usage, format!("{}: is no name of a directory", path.display())))?;
+    let name =
+        name.ok_or_else(|| CommandExit::failure(Exit::Usage, format!("{}: not a directory name", path.display())))?;
     let mut sibling_path = PathBuf::new();
     for number in 0u32.. {
         let mut name = name.to_owned();
-        name.push(format!(".{what}-{}", std::process::id()));
+        name.push(format!(".{suffix}-{}", std::process::id()));
         if number > 0 {
             name.push(format!("-{number}"));
         }
@@ -108,7 +110,7 @@ fn sibling_path(path: &Path, what: &str) -> Result<PathBuf, CommandExit> {
     Ok(sibling_path)
 }
 
-/// What is left of a copy that is not wanted. Where that fails, it has a name that says what it is.
+/// Removes an unwanted copy. If that fails, its name shows what it is.
 fn discard(path: &Path) {
     let _ = fs::remove_dir_all(path);
 }

@@ -1,4 +1,4 @@
-//! `tautwire data dump`: every record of a data directory, one in a line.
+//! `tautwire data dump`: prints every record of a data directory, one per line.
 
 use std::collections::{HashMap, HashSet};
 use std::io::{self, BufWriter, StdoutLock, Write as _};
@@ -24,19 +24,19 @@ pub(crate) static COMMAND: Command = Command {
     usage: &[
         "[--data DIR | --config FILE | --set data.path=DIR] [--json] [--payloads] [--session ID] [--topic FILTER]",
     ],
-    about: "Prints the records of a data directory, one in a line: those of the snapshot, then those of the log behind it.\n\
+    about: "Prints the records of a data directory, one per line: those of the snapshot, then those of the log after it.\n\
             A line has `snapshot` or `log`, position, epoch, shard and turn of the frame, and the record. It changes nothing.",
     groups: &[
         OptionGroup { title: "Options", options: source::OPTIONS },
         OptionGroup {
-            title: "Which records",
+            title: "Filters",
             options: &[
-                value(None, "session", "ID", "Only what concerns the session of this Client Identifier."),
+                value(None, "session", "ID", "Only records of the session with this client identifier."),
                 value(
                     None,
                     "topic",
                     "FILTER",
-                    "Only messages whose topics match, filters that match, and what names such a message in the same frame.",
+                    "Only messages with matching topics, matching filters, and records that refer to such a message in the same frame.",
                 ),
             ],
         },
@@ -44,12 +44,12 @@ pub(crate) static COMMAND: Command = Command {
             title: "Output",
             options: &[
                 JSON,
-                flag(None, "payloads", "Show payloads too: as text, or in hexadecimal where they are none."),
+                flag(None, "payloads", "Print payloads, too: as text, or in hexadecimal if they are not text."),
             ],
         },
     ],
     notes: &[
-        "Damage is a line of its own where it lies. While a broker runs, the dump ends where the broker is writing.",
+        "Damage is printed on a separate line at its position. While a broker runs, the dump ends where the broker is writing.",
         source::EXIT_CODES,
     ],
 };
@@ -71,7 +71,7 @@ pub(super) fn run(parser: lexopt::Parser) -> Result<ExitCode, CommandExit> {
                 topic = Some(text);
             }
             Argument::Option(name) if source.take(name, &mut arguments)? => {}
-            Argument::Option(_) => return Err(arguments.failure("is not understood here")),
+            Argument::Option(_) => return Err(arguments.failure("is not supported by this command")),
             Argument::Positional(text) => {
                 return Err(arguments.command_failure(&format!("unexpected argument \"{text}\"")));
             }
@@ -115,7 +115,7 @@ struct Dump {
     payloads: bool,
     session: Option<String>,
     topic: Option<String>,
-    /// Client Identifiers of the sessions that have begun and not ended.
+    /// Client identifiers of sessions that have begun and not ended.
     clients: HashMap<SessionId, String>,
     lost: bool,
     out: BufWriter<StdoutLock<'static>>,
@@ -128,7 +128,7 @@ impl Dump {
         }
         let Snapshots { whole, damaged } = Snapshots::of(disk)?;
         for name in &damaged {
-            self.loss(&format!("{name} is not whole"))?;
+            self.loss(&format!("{name} is incomplete"))?;
         }
         let snapshot = match (whole, damaged.first()) {
             (None, Some(newest)) => SnapshotReader::salvage(disk, newest)?,
@@ -165,9 +165,9 @@ impl Dump {
                 self.clients.insert(*session, client_id.to_owned());
             }
         }
-        let wanted = self.selected_messages(&records);
+        let selected = self.selected_messages(&records);
         for record in &records {
-            if self.is_wanted(record, &wanted) {
+            if self.is_selected(record, &selected) {
                 self.line(from, frame, record)?;
             }
         }
@@ -179,7 +179,7 @@ impl Dump {
         Ok(())
     }
 
-    /// The messages of the frame that the filters are after, or that are named by a record that they are after.
+    /// The messages of the frame that match the filters, or that a matching record refers to.
     fn selected_messages(&self, records: &[Record<'_>]) -> HashSet<MessageId> {
         let of_session = |record: &&Record<'_>| self.session.is_none() || self.is_of_session(record);
         let named: HashSet<MessageId> = records.iter().filter(of_session).filter_map(message_of).collect();
@@ -188,7 +188,7 @@ impl Dump {
         messages.filter(of_topic).filter_map(message_of).filter(|id| named.contains(id)).collect()
     }
 
-    fn is_wanted(&self, record: &Record<'_>, messages: &HashSet<MessageId>) -> bool {
+    fn is_selected(&self, record: &Record<'_>, messages: &HashSet<MessageId>) -> bool {
         let names_one = message_of(record).is_some_and(|id| messages.contains(&id));
         let of_session =
             self.session.is_none() || self.is_of_session(record) || matches!(record, Record::Message(_)) && names_one;
@@ -212,8 +212,8 @@ impl Dump {
         let mut text = String::new();
         let session = record.session();
         let client_id = session.and_then(|session| self.clients.get(&session)).map(String::as_str);
-        let who = Fields::default().with("session", session.map(SessionId::get)).with("client_id", client_id);
-        let what = fields(record, self.payloads);
+        let owner = Fields::default().with("session", session.map(SessionId::get)).with("client_id", client_id);
+        let values = fields(record, self.payloads);
         let (position, epoch, shard, turn) = (frame.position.0, frame.epoch.get(), frame.shard.0, frame.turn.0);
         if self.json {
             Fields::default()
@@ -225,23 +225,23 @@ impl Dump {
                 .with("record", record.name())
                 .with("session", session.map(SessionId::get))
                 .with("client_id", client_id)
-                .with("fields", what)
+                .with("fields", values)
                 .push_json(&mut text);
         } else {
             text = format!("{from} {position} {epoch:016x} {shard} {turn} {}", record.name());
-            who.push_text(&mut text);
-            what.push_text(&mut text);
+            owner.push_text(&mut text);
+            values.push_text(&mut text);
         }
         Ok(writeln!(self.out, "{text}")?)
     }
 
-    fn loss(&mut self, what: &str) -> Result<(), DumpError> {
+    fn loss(&mut self, description: &str) -> Result<(), DumpError> {
         self.lost = true;
         if !self.json {
-            return Ok(writeln!(self.out, "damage: {what}")?);
+            return Ok(writeln!(self.out, "damage: {description}")?);
         }
         let mut text = String::new();
-        Fields::default().with("damage", what).push_json(&mut text);
+        Fields::default().with("damage", description).push_json(&mut text);
         Ok(writeln!(self.out, "{text}")?)
     }
 }

@@ -1,6 +1,6 @@
-//! Numbers as a person reads them.
+//! Formats numbers for people.
 
-/// A number with its thousands apart.
+/// A number with thousands separators.
 pub(in crate::cli) fn grouped(number: u64) -> String {
     let digits = number.to_string();
     let mut text = String::new();
@@ -13,7 +13,7 @@ pub(in crate::cli) fn grouped(number: u64) -> String {
     text
 }
 
-/// A number with what it counts, in the singular where it is one.
+/// A number with a noun, in the singular or plural.
 pub(in crate::cli) fn grouped_count(number: u64, singular: &str) -> String {
     format!("{} {singular}{}", grouped(number), if number == 1 { "" } else { "s" })
 }

@@ -1,4 +1,4 @@
-//! `tautwire data`: a data directory looked at, made smaller, copied and put back.
+//! `tautwire data`: inspects, compacts, backs up and restores a data directory.
 
 mod backup;
 mod check;

@@ -1,4 +1,4 @@
-//! A record of a frame as named values.
+//! A record as named values.
 
 use tautwire_journal::record::{PendingRecord, Record};
 use tautwire_message::{MessageId, MessageRef};
@@ -6,7 +6,7 @@ use tautwire_session::split_session_name;
 
 use crate::fields::{Fields, Value};
 
-/// The values of a record. Payloads are there only where they are asked for.
+/// The values of a record. Payloads are included on request.
 pub(super) fn fields(record: &Record<'_>, with_payloads: bool) -> Fields {
     let mut fields = Fields::default();
     match *record {
@@ -78,13 +78,13 @@ pub(super) fn fields(record: &Record<'_>, with_payloads: bool) -> Fields {
             fields.add("last_session", last_session);
             fields.add("last_sequence", last_sequence);
         }
-        // Those that say no more than their name and session.
+        // Records that have only a name and a session.
         _ => {}
     }
     fields
 }
 
-/// The message that a record is or names.
+/// The message that a record contains or refers to.
 pub(super) fn message_of(record: &Record<'_>) -> Option<MessageId> {
     match record {
         Record::Message(message) => Some(message.id),

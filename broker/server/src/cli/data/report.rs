@@ -1,4 +1,4 @@
-//! What is found in a directory, as sentences and as JSON.
+//! Reports about a data directory, as text and as JSON.
 
 use std::fmt::Write as _;
 
@@ -9,7 +9,7 @@ use tautwire_session::{Replay, SessionNumber};
 use super::grouped::grouped;
 use crate::fields::Fields;
 
-/// Whether anything is lost, in a word.
+/// The state of the directory in one word.
 pub(super) fn verdict(found: &Inspection) -> &'static str {
     match (found.is_whole(), &found.end.torn) {
         (false, _) => "damaged",
@@ -18,31 +18,31 @@ pub(super) fn verdict(found: &Inspection) -> &'static str {
     }
 }
 
-/// How the log ends, in words.
+/// Describes the end of the log.
 pub(super) fn end(found: &Inspection, is_in_use: bool) -> String {
     if is_in_use {
         return format!("a broker is running: read up to position {}", found.end.last);
     }
     match &found.end.torn {
         Some(torn) => format!(
-            "position {}; the last write is not whole: {} bytes of segment {} from byte {} on, which may have been acknowledged",
+            "position {}; the last write is incomplete: {} bytes of segment {} from byte {} on, which may have been acknowledged",
             found.end.last,
             grouped(torn.bytes),
             torn.segment,
             torn.offset
         ),
-        None if found.end.closed => format!("position {}; closed in order", found.end.last),
-        None => format!("position {}; not closed in order, no damage found", found.end.last),
+        None if found.end.closed => format!("position {}; closed cleanly", found.end.last),
+        None => format!("position {}; not closed cleanly, no damage found", found.end.last),
     }
 }
 
-/// A line for each thing that is lost, with whom it concerns.
+/// Appends a line for each loss, with the affected sessions and topics.
 pub(super) fn push_losses(out: &mut String, found: &Inspection) {
     for name in &found.snapshot.damaged {
-        let _ = writeln!(out, "damage: {name} is not whole");
+        let _ = writeln!(out, "damage: {name} is incomplete");
     }
     for range in &found.snapshot.lost {
-        let _ = writeln!(out, "damage: lost of the snapshot: bytes {} to {}", range.start, range.end);
+        let _ = writeln!(out, "damage: lost in the snapshot: bytes {} to {}", range.start, range.end);
     }
     for damage in &found.damage {
         let _ = writeln!(out, "damage: {damage}");
@@ -51,26 +51,26 @@ pub(super) fn push_losses(out: &mut String, found: &Inspection) {
     if let Some(torn) = &found.end.torn {
         let _ = writeln!(
             out,
-            "last write: if the broker was ended during it, nothing in it had been acknowledged; if the disk has damaged it since, it \
+            "last write: if the broker stopped during it, nothing in it was acknowledged; if the disk damaged it later, it \
              may have been"
         );
         push_possibly_affected(out, &torn.possibly_affected, &found.state);
     }
-    let passed = &found.skipped_records;
-    if let Some(first) = &passed.first {
+    let skipped = &found.skipped_records;
+    if let Some(first) = &skipped.first {
         let _ = writeln!(
             out,
-            "does not fit to what is left: {} records of unknown sessions, {} with a message that is missing, {} frames in \
-             part, {} messages with another identifier, {} sessions there twice; the first: {first}",
-            passed.unknown_session,
-            passed.message_missing,
-            passed.undecodable,
-            passed.mismatched_packet_id,
-            passed.replaced
+            "skipped, because related records are lost: {} records of unknown sessions, {} with a missing message, {} partial \
+             frames, {} messages with another identifier, {} duplicate sessions; the first: {first}",
+            skipped.unknown_session,
+            skipped.message_missing,
+            skipped.undecodable,
+            skipped.mismatched_packet_id,
+            skipped.replaced
         );
         let sessions: Vec<String> =
-            passed.sessions.iter().map(|(number, client_id)| shown(*number, client_id.as_deref())).collect();
-        push_list(out, "sessions", &sessions, passed.more_sessions);
+            skipped.sessions.iter().map(|(number, client_id)| shown(*number, client_id.as_deref())).collect();
+        push_list(out, "sessions", &sessions, skipped.more_sessions);
     }
 }
 
@@ -85,10 +85,10 @@ fn push_possibly_affected(out: &mut String, possibly_affected: &PossiblyAffected
     push_list(out, "topics", &topics, possibly_affected.more);
 }
 
-fn push_list(out: &mut String, what: &str, items: &[String], has_more: bool) {
+fn push_list(out: &mut String, heading: &str, items: &[String], has_more: bool) {
     if !items.is_empty() {
         let more = if has_more { ", and more" } else { "" };
-        let _ = writeln!(out, "  {what}: {}{more}", items.join(", "));
+        let _ = writeln!(out, "  {heading}: {}{more}", items.join(", "));
     }
 }
 
@@ -131,17 +131,17 @@ fn session_fields(number: u64, client_id: Option<&str>) -> Fields {
     Fields::default().with("session", number).with("client_id", client_id)
 }
 
-/// What does not fit, as JSON.
-pub(super) fn skipped_records(passed: &SkippedRecords) -> Fields {
+/// Skipped records as JSON.
+pub(super) fn skipped_records(skipped: &SkippedRecords) -> Fields {
     let sessions: Vec<Fields> =
-        passed.sessions.iter().map(|(number, client_id)| session_fields(*number, client_id.as_deref())).collect();
+        skipped.sessions.iter().map(|(number, client_id)| session_fields(*number, client_id.as_deref())).collect();
     Fields::default()
-        .with("unknown_session", passed.unknown_session)
-        .with("message_missing", passed.message_missing)
-        .with("undecodable", passed.undecodable)
-        .with("other_identifier", passed.mismatched_packet_id)
-        .with("replaced", passed.replaced)
+        .with("unknown_session", skipped.unknown_session)
+        .with("message_missing", skipped.message_missing)
+        .with("undecodable", skipped.undecodable)
+        .with("other_identifier", skipped.mismatched_packet_id)
+        .with("replaced", skipped.replaced)
         .with("sessions", sessions)
-        .with("more", passed.more_sessions)
-        .with("first", passed.first.as_deref())
+        .with("more", skipped.more_sessions)
+        .with("first", skipped.first.as_deref())
 }

@@ -1,4 +1,4 @@
-//! `tautwire data restore`: a backup in the place of a data directory.
+//! `tautwire data restore`: restores a data directory from a backup.
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -16,16 +16,16 @@ use super::source::{self, Source};
 pub(crate) static COMMAND: Command = Command {
     name: "data restore",
     usage: &["[--data DIR | --config FILE | --set data.path=DIR] [--force] BACKUP"],
-    about: "Checks a backup and copies it to the data directory, which is not there or empty, while no broker runs. The copy is made\n\
-            beside the directory and gets its name when it is durable, so that there is all of it or nothing.",
+    about: "Checks a backup and copies it to the data directory, which must not exist or be empty, while no broker runs. The copy\n\
+            appears atomically once it is durable: complete or not at all.",
     groups: &[
         OptionGroup { title: "Options", options: source::OPTIONS },
         OptionGroup {
-            title: "What is there",
+            title: "Existing data",
             options: &[flag(
                 None,
                 "force",
-                "Put the backup in the place of a data directory that is not empty. What was there gets another name beside it.",
+                "Replace a data directory that is not empty. The old directory is kept next to it under another name.",
             )],
         },
     ],
@@ -39,18 +39,18 @@ pub(super) fn run(parser: lexopt::Parser) -> Result<ExitCode, CommandExit> {
         match argument {
             Argument::Option("force") => force = true,
             Argument::Option(name) if source.take(name, &mut arguments)? => {}
-            Argument::Option(_) => return Err(arguments.failure("is not understood here")),
+            Argument::Option(_) => return Err(arguments.failure("is not supported by this command")),
             Argument::Positional(text) if backup.is_none() => backup = Some(PathBuf::from(text)),
-            Argument::Positional(_) => return Err(arguments.command_failure("write one directory of a backup")),
+            Argument::Positional(_) => return Err(arguments.command_failure("write one backup directory")),
         }
     }
-    let backup = backup.ok_or_else(|| arguments.command_failure("write the directory of the backup"))?;
+    let backup = backup.ok_or_else(|| arguments.command_failure("write the backup directory"))?;
     let path = source.path(&arguments)?;
     let (disk, is_in_use) = source::open(&backup)?;
     if is_in_use {
         return Err(CommandExit::failure(
             Exit::Usage,
-            format!("{}: a broker is running on it; make a backup of it first", backup.display()),
+            format!("{}: a broker is using it; make a backup of it first", backup.display()),
         ));
     }
     let found = Inspection::of(&disk, false).map_err(|error| source::failed(&backup, &error))?;
@@ -61,8 +61,8 @@ pub(super) fn run(parser: lexopt::Parser) -> Result<ExitCode, CommandExit> {
             format!("{}: the backup is damaged; nothing was restored\n{}", backup.display(), losses.trim_end());
         return Err(CommandExit::failure(Exit::DAMAGED, message));
     }
-    // Held until the command ends, so that no broker begins to write to what is put aside.
-    let _held = take(&path, force)?;
+    // Locked until the command ends, so that no broker starts to write to the replaced directory.
+    let _lock = lock(&path, force)?;
     let CopyReport { copied, replaced } = directory_copy(&backup, &disk, &path)?;
     let mut text = format!(
         "{}: {} in {}, {} and {}\n",
@@ -73,33 +73,33 @@ pub(super) fn run(parser: lexopt::Parser) -> Result<ExitCode, CommandExit> {
         grouped_count(found.state.retained().count() as u64, "retained message")
     );
     if let Some(replaced) = replaced {
-        text.push_str(&format!("what was there is in {}\n", replaced.display()));
+        text.push_str(&format!("the old directory is in {}\n", replaced.display()));
     }
     Ok(print(&text))
 }
 
-/// Holds a directory that is not empty, if it may be replaced.
-fn take(path: &Path, force: bool) -> Result<Option<impl Send + use<>>, CommandExit> {
+/// Locks a directory that is not empty, if it may be replaced.
+fn lock(path: &Path, force: bool) -> Result<Option<impl Send + use<>>, CommandExit> {
     if is_free(path)? {
         return Ok(None);
     }
     let shown = path.display();
     let refused = |why: &str| CommandExit::failure(Exit::Usage, format!("{shown}: {why}"));
     let in_use = "a broker is running; stop it before its state is replaced [journal_locked]";
-    let (there, is_in_use) = source::open(path)?;
+    let (existing, is_in_use) = source::open(path)?;
     if is_in_use {
         return Err(refused(in_use));
     }
-    if DirectoryUsage::of(&there).map_err(|error| source::failed(path, &error))? == DirectoryUsage::default() {
-        return Err(refused("is not empty, and is no data directory"));
+    if DirectoryUsage::of(&existing).map_err(|error| source::failed(path, &error))? == DirectoryUsage::default() {
+        return Err(refused("not empty, and not a data directory"));
     }
     if !force {
-        return Err(refused("is not empty; --force puts the backup in its place, and what is there beside it"));
+        return Err(refused("not empty; --force replaces it and keeps it under another name"));
     }
     let directory = Directory::open(path).map_err(|error| source::failed(path, &error.into()))?;
-    let held = lock_directory(&directory).map_err(|error| match error {
+    let lock = lock_directory(&directory).map_err(|error| match error {
         LogError::Locked => refused(in_use),
         other => source::failed(path, &other),
     })?;
-    Ok(Some(held))
+    Ok(Some(lock))
 }

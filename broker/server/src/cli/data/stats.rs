@@ -1,4 +1,4 @@
-//! `tautwire data stats`: what a data directory holds.
+//! `tautwire data stats`: prints statistics of a data directory.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -17,15 +17,15 @@ use crate::time::since_epoch;
 pub(crate) static COMMAND: Command = Command {
     name: "data stats",
     usage: &["[--data DIR | --config FILE | --set data.path=DIR] [--json]"],
-    about: "Says what a data directory holds: sessions, messages, the largest queues, and how much of the log is still needed.\n\
-            It changes nothing. While a broker runs, it reads at least what was acknowledged before.",
+    about: "Prints statistics of a data directory: sessions, messages, the largest queues, and how much of the log is still needed.\n\
+            It changes nothing. While a broker runs, it reads at least everything that was acknowledged before.",
     groups: &[
         OptionGroup { title: "Options", options: source::OPTIONS },
         OptionGroup { title: "Output", options: &[JSON] },
     ],
     notes: &[
-        "A message that waits for several sessions counts for each. Live bytes are what a snapshot of the state would have,\n\
-         in which each message stands once for all that hold it, as far as they stand together.",
+        "A message that is queued for several sessions counts for each. Live bytes are the size of a snapshot of the state,\n\
+         in which several sessions can share one copy of a message.",
         source::EXIT_CODES,
     ],
 };
@@ -51,7 +51,7 @@ fn as_text(path: &Path, found: &Inspection, stats: &Stats, is_in_use: bool) -> S
         ("retained", stats.retained_messages, Some(stats.retained_bytes)),
         ("segments", found.files.segments, Some(found.files.segment_bytes)),
         ("spares", found.files.spares, Some(found.files.spare_bytes)),
-        ("damaged, put aside", found.files.quarantined, Some(found.files.quarantined_bytes)),
+        ("quarantined", found.files.quarantined, Some(found.files.quarantined_bytes)),
     ];
     for (name, count, bytes) in counted {
         let _ = write!(text, "{name:<20}{:>15}", grouped(count));

@@ -1,4 +1,4 @@
-//! The data directory's disk: room, kind, and how long a sync takes.
+//! Checks the disk of the data directory: free space, type, and sync latency.
 
 use std::fs::{self, File};
 use std::io::{self, Write as _};
@@ -17,24 +17,24 @@ use crate::serve::settings;
 
 const SYNCS: usize = 50;
 const BLOCK: [u8; 4096] = [0; 4096];
-/// Acknowledgements wait for a sync: half of them longer than this is slow, one of a hundred longer than that too.
+/// Acknowledgements wait for a sync: a higher median or 99th percentile is slow.
 const MEDIAN_MAX: Duration = Duration::from_millis(10);
 const P99_MAX: Duration = Duration::from_millis(100);
-/// Less than this is free: the broker keeps a reserve, and refuses what must be kept.
+/// Below this, free space is low: the broker keeps a reserve, and refuses messages that must be stored.
 const FREE_MIN_BYTES: u64 = 1 << 30;
-/// File systems by what they are called in the kernel: those in memory, and those of other machines.
+/// File systems in memory and on other machines, by their magic number.
 const KINDS: [(u64, &str, &str); 4] = [
-    (0x0102_1994, "tmpfs", "it is memory: a restart of the machine loses all"),
-    (0x8584_58F6, "ramfs", "it is memory: a restart of the machine loses all"),
-    (0x6969, "NFS", "it is another machine's: locks and syncs are only as good as its server"),
-    (0xFF53_4D42, "SMB", "it is another machine's: locks and syncs are only as good as its server"),
+    (0x0102_1994, "tmpfs", "it is in memory: a restart of the machine loses all data"),
+    (0x8584_58F6, "ramfs", "it is in memory: a restart of the machine loses all data"),
+    (0x6969, "NFS", "it is on another machine: locks and syncs depend on its server"),
+    (0xFF53_4D42, "SMB", "it is on another machine: locks and syncs depend on its server"),
 ];
 
 pub(super) fn all(config: &Config) -> Vec<CheckResult> {
     let path = match config.data.path.directory() {
         Ok(Some(path)) => path,
         Ok(None) => {
-            let text = "everything is in memory: a restart loses it".to_owned();
+            let text = "all data is in memory: a restart loses it".to_owned();
             return vec![CheckResult::passed("disk", text)];
         }
         Err(why) => return vec![CheckResult::failed("disk", why.to_owned(), "set data.path")],
@@ -42,7 +42,7 @@ pub(super) fn all(config: &Config) -> Vec<CheckResult> {
     let folder = nearest_folder(&path);
     let mut findings = Vec::new();
     findings.extend(kind(&folder));
-    findings.extend(room(config, &path, &folder));
+    findings.extend(free_space(config, &path, &folder));
     findings.push(match sync_times(&folder) {
         Ok(times) => check_result(&folder, times),
         Err(error) => CheckResult::failed(
@@ -54,7 +54,7 @@ pub(super) fn all(config: &Config) -> Vec<CheckResult> {
     findings
 }
 
-/// Who the broker is: whom it becomes where it is started as root, or else whoever asks.
+/// The user of the broker: the configured one, or else the current one.
 fn owner(config: &Config) -> String {
     match &*config.user.0 {
         "" => geteuid().as_raw().to_string(),
@@ -62,7 +62,7 @@ fn owner(config: &Config) -> String {
     }
 }
 
-/// The directory, or the one in which it would be made.
+/// The directory, or its nearest existing ancestor.
 fn nearest_folder(path: &Path) -> PathBuf {
     path.ancestors().find(|folder| folder.is_dir()).unwrap_or(Path::new("/")).to_owned()
 }
@@ -74,23 +74,23 @@ fn kind(folder: &Path) -> Option<CheckResult> {
     Some(CheckResult::warning("disk", text, "set data.path to a directory on a disk of this machine"))
 }
 
-fn room(config: &Config, path: &Path, folder: &Path) -> Option<CheckResult> {
+fn free_space(config: &Config, path: &Path, folder: &Path) -> Option<CheckResult> {
     let system = statvfs(folder).ok()?;
     let free = system.f_bavail.saturating_mul(system.f_frsize);
-    let wanted = settings::disk_limit(config);
-    let shown = format!("{} bytes are free in {}", grouped(free), folder.display());
+    let limit = settings::disk_limit(config);
+    let shown = format!("{} bytes free in {}", grouped(free), folder.display());
     if free < FREE_MIN_BYTES {
-        let text = format!("{shown}: when there is no more, what must be kept is refused");
+        let text = format!("{shown}: when the disk is full, messages that must be stored are refused");
         let fix = match path == folder {
             true => format!("tautwire data stats --data {}", files::quoted(path)),
             false => "set data.path to a directory on a larger disk".to_owned(),
         };
         return Some(CheckResult::warning("disk", text, fix));
     }
-    match wanted.filter(|wanted| *wanted > free) {
-        Some(wanted) => {
-            let text = format!("{shown}, and disk.limit is {}", grouped(wanted));
-            Some(CheckResult::warning("disk", text, "set disk.limit = 0, which goes by what is free"))
+    match limit.filter(|limit| *limit > free) {
+        Some(limit) => {
+            let text = format!("{shown}, but disk.limit is {}", grouped(limit));
+            Some(CheckResult::warning("disk", text, "set disk.limit = 0, which uses the free space"))
         }
         None => Some(CheckResult::passed("disk", shown)),
     }
@@ -101,7 +101,7 @@ fn check_result(folder: &Path, mut times: Vec<Duration>) -> CheckResult {
     let (median, p99) = (times[times.len() / 2], times[times.len() * 99 / 100]);
     let text = format!("a sync in {} takes {} (median), {} (p99)", folder.display(), shown(median), shown(p99));
     if median > MEDIAN_MAX || p99 > P99_MAX {
-        let fix = "acknowledgements of QoS 1 and 2 wait as long: use another disk, or data.ack = \"os\" where a power cut may lose something";
+        let fix = "acknowledgements of QoS 1 and 2 take as long: use another disk, or data.ack = \"os\" if a power failure may lose messages";
         return CheckResult::warning("disk", text, fix);
     }
     CheckResult::passed("disk", text)
@@ -113,8 +113,8 @@ fn sync_times(folder: &Path) -> io::Result<Vec<Duration>> {
         (0..SYNCS)
             .map(|_| {
                 file.write_all(&BLOCK)?;
-                let begun = Instant::now();
-                file.sync_data().map(|()| begun.elapsed())
+                let started = Instant::now();
+                file.sync_data().map(|()| started.elapsed())
             })
             .collect()
     });
@@ -129,13 +129,13 @@ mod tests {
 
     #[test]
     fn slow_syncs_are_a_warning() {
-        let of = |slow: usize, took_ms| {
+        let status = |slow: usize, took_ms| {
             let mut times = vec![Duration::from_micros(100); 100];
             times[..slow].fill(Duration::from_millis(took_ms));
             check_result(Path::new("/x"), times).verdict
         };
         assert_eq!(
-            (of(0, 0), of(1, 50), of(1, 200), of(60, 11)),
+            (status(0, 0), status(1, 50), status(1, 200), status(60, 11)),
             (CheckStatus::Passed, CheckStatus::Passed, CheckStatus::Warning, CheckStatus::Warning)
         );
     }

@@ -1,4 +1,4 @@
-//! Certificates that expire, and secrets that others may read.
+//! Checks for certificates that expire, and for secrets that others can read.
 
 use std::path::Path;
 
@@ -9,20 +9,21 @@ use crate::files;
 use crate::serve::LoadedConfig;
 use crate::time::since_epoch;
 
-/// Who renews by hand needs some days for it.
+/// Allows some days for a manual renewal.
 const EXPIRY_WARNING_S: u64 = 14 * 86_400;
 
 pub(super) fn certificates(config: &Config, prepared: &LoadedConfig) -> Vec<CheckResult> {
     let now_s = since_epoch().as_secs();
     let mut findings: Vec<CheckResult> = Vec::new();
-    let of_listeners = config.listeners().into_iter().filter_map(|listener| prepared.listener_certificates(&listener));
-    for served in of_listeners.chain(prepared.admin_certificates(config)) {
+    let listener_certificates =
+        config.listeners().into_iter().filter_map(|listener| prepared.listener_certificates(&listener));
+    for served in listener_certificates.chain(prepared.admin_certificates(config)) {
         let each = served.iter().filter_map(|certificate| {
             let names = certificate.names.join(", ");
             Some(check_result(&names, certificate.not_after_unix_s?, now_s))
         });
         for finding in each {
-            // Listeners often share one.
+            // Listeners often share a certificate.
             if !findings.contains(&finding) {
                 findings.push(finding);
             }
@@ -35,9 +36,13 @@ fn check_result(names: &str, not_after_s: u64, now_s: u64) -> CheckResult {
     let days = not_after_s.saturating_sub(now_s) / 86_400;
     let fix = "renew it, then: systemctl reload tautwire";
     if not_after_s <= now_s {
-        return CheckResult::failed("certificate", format!("that for {names} has expired: clients refuse it"), fix);
+        return CheckResult::failed(
+            "certificate",
+            format!("the certificate for {names} has expired: clients refuse it"),
+            fix,
+        );
     }
-    let text = format!("that for {names} is valid for {days} more days");
+    let text = format!("the certificate for {names} is valid for {days} more days");
     if not_after_s - now_s < EXPIRY_WARNING_S {
         CheckResult::warning("certificate", text, fix)
     } else {
@@ -45,14 +50,14 @@ fn check_result(names: &str, not_after_s: u64, now_s: u64) -> CheckResult {
     }
 }
 
-/// Keys, tokens and users that all of this machine may read.
+/// Keys, tokens and password files that any user of the machine can read.
 pub(super) fn secrets(config: &Config) -> Vec<CheckResult> {
     let listeners = config.listeners();
     let keys = listeners.iter().flat_map(|listener| listener.tls.key.iter());
     let users = listeners.iter().filter_map(|listener| listener.auth.password_file.get());
     let (admin, auth) = (&config.admin, &config.auth);
     let (cluster, telemetry) = (&config.cluster, &config.telemetry);
-    let words = [
+    let credentials = [
         admin.token_file.get(),
         admin.tokens_file.get(),
         auth.jwt_secret_file.get(),
@@ -64,22 +69,23 @@ pub(super) fn secrets(config: &Config) -> Vec<CheckResult> {
         cluster.key.get(),
         telemetry.headers_file.get(),
     ];
-    let mut paths: Vec<&Path> = keys.chain(users).chain(admin.key.iter()).chain(words.into_iter().flatten()).collect();
+    let mut paths: Vec<&Path> =
+        keys.chain(users).chain(admin.key.iter()).chain(credentials.into_iter().flatten()).collect();
     paths.sort_unstable();
     paths.dedup();
     let open = paths.into_iter().filter(|path| files::is_open_to_everybody(path));
     open.map(|path| {
-        let text = format!("everybody on this machine may read {}", path.display());
+        let text = format!("every user of this machine can read {}", path.display());
         CheckResult::warning("secret", text, format!("chmod o= {}", files::quoted(path)))
     })
     .collect()
 }
 
-/// Contracts that deliver what breaks them.
+/// Contracts that deliver payloads that violate them.
 pub(super) fn contracts(config: &Config, prepared: &LoadedConfig) -> Option<CheckResult> {
     let text = contracts::observing(prepared.contracts())?;
     let folder = config.contracts.path.get()?.display();
-    let fix = format!("write on_violation = \"reject\" for it in {folder}, once its publishers keep it");
+    let fix = format!("set on_violation = \"reject\" in {folder} once the publishers comply");
     Some(CheckResult::warning("contract", text, fix))
 }
 
@@ -90,11 +96,11 @@ mod tests {
 
     #[test]
     fn a_certificate_is_judged_by_the_time_that_is_left() {
-        let of = |left_s: i64| {
+        let status = |left_s: i64| {
             check_result("a.example", 2_000_000_000u64.saturating_add_signed(left_s), 2_000_000_000).verdict
         };
         assert_eq!(
-            (of(-1), of(0), of(86_400), of(15 * 86_400)),
+            (status(-1), status(0), status(86_400), status(15 * 86_400)),
             (CheckStatus::Failed, CheckStatus::Failed, CheckStatus::Warning, CheckStatus::Passed)
         );
     }

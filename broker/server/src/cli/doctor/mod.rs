@@ -1,4 +1,4 @@
-//! `tautwire doctor`: what of the machine and the configuration will hurt, with what to do about it.
+//! `tautwire doctor`: checks the machine and the configuration for problems, and suggests fixes.
 
 mod disk;
 mod files;
@@ -19,26 +19,26 @@ const JSON: OptionSpec = flag(None, "json", "Print a JSON object.");
 pub(crate) static COMMAND: Command = Command {
     name: "doctor",
     usage: &["[--config FILE] [--listen ADDRESS]… [--threads N] [--memory] [--set KEY=VALUE]… [--json]"],
-    about: "Looks at the machine for a broker with this configuration: open files, connections that wait, buffers, memory, the disk and how\n\
-            long its syncs take, the clock, certificates, settings that will hurt. If the broker runs with an admin API and a token file, it\n\
-            also names sessions for which messages wait that nobody fetches. To measure the disk it writes a file of 4 KiB in the data\n\
-            directory and removes it. Run it as the user that the broker runs as.",
+    about: "Checks the machine for a broker with this configuration: open files, the accept backlog, socket buffers, memory, the disk and its\n\
+            sync latency, the clock, certificates, problematic settings. If the broker runs with an admin API and a token file, it also lists\n\
+            neglected sessions, whose clients stay offline while messages are queued. To measure the disk, it writes a file of 4 KiB in the\n\
+            data directory and removes it. Run it as the user of the broker.",
     groups: &[
         OptionGroup { title: "Options", options: CONFIG_OPTIONS },
         OptionGroup { title: "Output", options: &[JSON] },
     ],
     notes: &[
-        "Commands that change the system are for root.\n\nExit codes: 0 nothing was found; 1 the configuration is wrong; 3 something will hurt, or does already.",
+        "Run the commands that change the system as root.\n\nExit codes: 0 no problems; 1 invalid configuration; 3 there are warnings or failures.",
     ],
 };
 
-/// How well something is.
+/// The result of a check.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum CheckStatus {
     Passed,
-    /// It will hurt.
+    /// A problem in the future.
     Warning,
-    /// It does hurt, or keeps the broker from starting.
+    /// A problem now, or one that keeps the broker from starting.
     Failed,
 }
 
@@ -52,15 +52,15 @@ impl CheckStatus {
     }
 }
 
-/// What was looked at.
+/// A check and its result.
 #[derive(Debug, PartialEq, Eq)]
 struct CheckResult {
-    /// In a word.
+    /// The subject in one word.
     what: &'static str,
     verdict: CheckStatus,
-    /// What was found.
+    /// The finding.
     text: String,
-    /// The command or the setting that mends it.
+    /// The command or the setting that fixes it.
     fix: Option<String>,
 }
 
@@ -79,15 +79,15 @@ impl CheckResult {
 }
 
 pub(super) fn run(parser: lexopt::Parser) -> Result<ExitCode, CommandExit> {
-    let mut as_json = false;
+    let mut is_json = false;
     let source = source_of(Arguments::new(&COMMAND, parser), |option| {
-        as_json |= option == JSON.name;
+        is_json |= option == JSON.name;
         option == JSON.name
     })?;
     let config = source.and_then(|source| source.load()).map_err(configuration_failure)?;
     let findings = findings(&config)?;
     let is_well = findings.iter().all(|finding| finding.verdict == CheckStatus::Passed);
-    let printed = print(&if as_json { to_json(&findings) } else { to_text(&findings) });
+    let printed = print(&if is_json { to_json(&findings) } else { to_text(&findings) });
     Ok(if is_well { printed } else { Exit::Refused.into() })
 }
 
@@ -101,14 +101,14 @@ fn findings(config: &Config) -> Result<Vec<CheckResult>, CommandExit> {
         system::threads(config),
         system::clock(),
     ];
-    findings.extend(system::tracked(config));
+    findings.extend(system::connection_tracking(config));
     findings.extend(disk::all(config));
     findings.extend(files::certificates(config, &prepared));
     findings.extend(files::secrets(config));
     findings.extend(sessions::neglected_sessions(config));
     findings.extend(files::contracts(config, &prepared));
     for Warning { text, fix } in config.advice() {
-        // What is found twice is said once.
+        // Report each fix only once.
         if !findings.iter().any(|finding| finding.fix.as_ref() == Some(&fix)) {
             findings.push(CheckResult::warning("setting", text, fix));
         }
@@ -128,7 +128,7 @@ fn to_text(findings: &[CheckResult]) -> String {
 }
 
 fn to_json(findings: &[CheckResult]) -> String {
-    let told = findings.iter().map(|CheckResult { what, verdict, text, fix }| {
+    let results = findings.iter().map(|CheckResult { what, verdict, text, fix }| {
         Fields::default()
             .with("what", *what)
             .with("verdict", verdict.name())
@@ -136,7 +136,7 @@ fn to_json(findings: &[CheckResult]) -> String {
             .with("fix", fix.as_deref())
     });
     let mut text = String::new();
-    Fields::default().with("findings", told.collect::<Vec<_>>()).push_json(&mut text);
+    Fields::default().with("findings", results.collect::<Vec<_>>()).push_json(&mut text);
     text.push('\n');
     text
 }

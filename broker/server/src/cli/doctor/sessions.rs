@@ -1,38 +1,38 @@
-//! Sessions of the running broker for which messages wait that nobody fetches.
+//! Checks for neglected sessions of the running broker.
 
-use super::super::contract::http::Admin;
+use super::super::contract::http::AdminClient;
 use super::super::data::grouped::{grouped, grouped_count};
 use super::CheckResult;
 use crate::config::Config;
 use crate::json::{self, Value};
 use crate::time::UtcTime;
 
-/// Sessions that are named.
+/// Maximum number of listed sessions.
 const NAMED_MAX: usize = 5;
 
-/// What the broker of this configuration says of its sessions; `None` where it does not run here, or its admin API is off or not to be read.
+/// Checks the sessions of the broker with this configuration; `None` if it does not run here, or its admin API is off or inaccessible.
 pub(super) fn neglected_sessions(config: &Config) -> Option<CheckResult> {
     let address = config.admin.listen.0?;
     let token_file = config.admin.token_file.get()?;
     let ca = config.admin.certificate.iter().next().filter(|_| address.is_tls);
-    let admin = Admin::open(&address.to_string(), token_file, ca).ok()?;
+    let admin = AdminClient::open(&address.to_string(), token_file, ca).ok()?;
     let path = format!("/v1/clients?neglected=true&sort=queued_messages&descending=true&limit={NAMED_MAX}");
-    let answer = json::parse(&admin.get(&path).ok()?).ok()?;
-    Some(check_result(&answer))
+    let response = json::parse(&admin.get(&path).ok()?).ok()?;
+    Some(check_result(&response))
 }
 
-fn check_result(answer: &Value) -> CheckResult {
+fn check_result(response: &Value) -> CheckResult {
     let number = |value: &Value, name: &str| -> u64 {
         match value.get(name) {
             Some(Value::Number(number)) => number.parse().unwrap_or(0),
             _ => 0,
         }
     };
-    let matched = number(answer, "matched");
+    let matched = number(response, "matched");
     if matched == 0 {
         return CheckResult::passed("sessions", "no session is neglected".to_owned());
     }
-    let named = answer.list("clients").iter().map(|client| {
+    let named = response.list("clients").iter().map(|client| {
         let since = UtcTime::from_unix(number(client, "left_ms") / 1_000, 0).to_rfc3339();
         let (client_id, queued) =
             (client.text("client_id"), grouped_count(number(client, "queued_messages"), "message"));
@@ -44,7 +44,7 @@ fn check_result(answer: &Value) -> CheckResult {
         more => format!(", and {} more", grouped(more)),
     };
     let sessions = if matched == 1 { "session is" } else { "sessions are" };
-    let text = format!("{} {sessions} neglected: messages wait for {}{more}", grouped(matched), named.join(", "));
+    let text = format!("{} {sessions} neglected: messages are queued for {}{more}", grouped(matched), named.join(", "));
     CheckResult::warning("sessions", text, "let the clients connect, or run: tautwire sessions delete CLIENT")
 }
 
@@ -59,7 +59,7 @@ mod tests {
         let one = "{\"client_id\":\"a\",\"queued_messages\":12345,\"left_ms\":1700000000000}";
         assert_eq!(
             finding(&format!("{{\"matched\":3,\"clients\":[{one}]}}")).text,
-            "3 sessions are neglected: messages wait for \"a\" (12,345 messages, offline since 2023-11-14T22:13:20Z), and 2 more"
+            "3 sessions are neglected: messages are queued for \"a\" (12,345 messages, offline since 2023-11-14T22:13:20Z), and 2 more"
         );
     }
 }

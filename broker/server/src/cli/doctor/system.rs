@@ -1,4 +1,4 @@
-//! The kernel's limits, the memory, the processors, the clock.
+//! Checks limits of the kernel, memory, processors and the clock.
 
 use std::fs;
 use std::path::Path;
@@ -14,17 +14,17 @@ use crate::serve::descriptors::RESERVED_DESCRIPTORS;
 use crate::serve::memory::{MemoryPlan, available_bytes};
 use crate::time::since_epoch;
 
-/// As many connections as the broker lets wait.
+/// Accept backlog of the broker.
 const BACKLOG: u64 = 4_096;
-/// What belongs to the service of the packages.
+/// Directory for overrides of the packaged service.
 const DROP_IN: &str = "/etc/systemd/system/tautwire.service.d";
-/// Settings of the kernel that were made for the broker.
+/// Kernel settings for the broker.
 const SYSCTL_FILE: &str = "/etc/sysctl.d/60-tautwire.conf";
-/// Files that say that a service of time has set the clock.
-const SYNCHRONISED: &str = "/run/systemd/timesync/synchronized";
-/// Services of time that leave no such file.
+/// File that systemd-timesyncd creates once the clock is synchronized.
+const SYNCHRONIZED_FILE: &str = "/run/systemd/timesync/synchronized";
+/// Time services that create no such file.
 const TIME_SERVICES: [&str; 3] = ["chronyd", "ntpd", "openntpd"];
-/// Nobody runs this before it was written: 2026-01-01.
+/// This program was written after this time: 2026-01-01.
 const EARLIEST_UNIX_S: u64 = 1_767_225_600;
 
 pub(super) fn descriptors(config: &Config) -> CheckResult {
@@ -34,7 +34,7 @@ pub(super) fn descriptors(config: &Config) -> CheckResult {
         Some(allowed) if allowed < needed => CheckResult::warning(
             "descriptors",
             format!(
-                "{} may be open, and limits.connections is {}",
+                "{} descriptors are allowed, but limits.connections is {}",
                 grouped(allowed),
                 grouped(config.limits.connections as u64)
             ),
@@ -43,8 +43,8 @@ pub(super) fn descriptors(config: &Config) -> CheckResult {
             ),
         ),
         allowed => {
-            let shown = allowed.map_or_else(|| "as many as there are".to_owned(), grouped);
-            CheckResult::passed("descriptors", format!("{shown} may be open"))
+            let shown = allowed.map_or_else(|| "unlimited".to_owned(), grouped);
+            CheckResult::passed("descriptors", format!("{shown} descriptors are allowed"))
         }
     }
 }
@@ -54,75 +54,72 @@ pub(super) fn backlog() -> CheckResult {
         Some(allowed) if allowed < BACKLOG => CheckResult::warning(
             "backlog",
             format!(
-                "{} connections may wait to be accepted; of a fleet that comes back at once, others are turned away",
+                "the accept backlog is {} connections; if many clients reconnect at once, further ones are rejected",
                 grouped(allowed)
             ),
             sysctl("net.core.somaxconn", &BACKLOG.to_string()),
         ),
         Some(allowed) => {
-            CheckResult::passed("backlog", format!("{} connections may wait to be accepted", grouped(allowed)))
+            CheckResult::passed("backlog", format!("the accept backlog is {} connections", grouped(allowed)))
         }
-        None => CheckResult::passed("backlog", "the system does not say how many connections may wait".to_owned()),
+        None => CheckResult::passed("backlog", "the size of the accept backlog is unknown".to_owned()),
     }
 }
 
-/// What the sockets of all connections may hold together: beyond it, the kernel drops what comes.
+/// Memory of all TCP sockets: beyond it, the kernel drops packets.
 pub(super) fn buffers(config: &Config) -> CheckResult {
     let needed = config.limits.connections as u64 * page_size() as u64;
     let text = fs::read_to_string("/proc/sys/net/ipv4/tcp_mem").unwrap_or_default();
     let Some(allowed) = text.split_whitespace().nth(2).and_then(|pages| pages.parse::<u64>().ok()) else {
-        return CheckResult::passed("buffers", "the system does not say what sockets may hold".to_owned());
+        return CheckResult::passed("buffers", "the memory limit of sockets is unknown".to_owned());
     };
     let allowed = allowed.saturating_mul(page_size() as u64);
-    let shown = format!("sockets may hold {} bytes together", grouped(allowed));
+    let shown = format!("the memory limit of sockets is {} bytes", grouped(allowed));
     if allowed >= needed {
         return CheckResult::passed("buffers", shown);
     }
     let pages = config.limits.connections;
     let fix = sysctl("net.ipv4.tcp_mem", &format!("{} {} {pages}", pages / 2, pages / 4 * 3));
     let text = format!(
-        "{shown}, and limits.connections ({}) with one packet each need {}",
+        "{shown}, but limits.connections ({}) with one packet each need {}",
         grouped(config.limits.connections as u64),
         grouped(needed)
     );
     CheckResult::warning("buffers", text, fix)
 }
 
-/// A firewall that follows connections drops the packets of those for which it has no room.
-pub(super) fn tracked(config: &Config) -> Option<CheckResult> {
+/// Size of the connection tracking table: a full one drops packets.
+pub(super) fn connection_tracking(config: &Config) -> Option<CheckResult> {
     let allowed = number("/proc/sys/net/netfilter/nf_conntrack_max")?;
     let needed = config.limits.connections as u64 * 2;
     if allowed >= needed / 2 {
-        return Some(CheckResult::passed("firewall", format!("{} connections may be followed", grouped(allowed))));
+        return Some(CheckResult::passed(
+            "firewall",
+            format!("the firewall can track {} connections", grouped(allowed)),
+        ));
     }
     let text = format!(
-        "{} connections may be followed, and limits.connections is {}: packets of others are dropped",
+        "the firewall can track {} connections, but limits.connections is {}: packets of other connections are dropped",
         grouped(allowed),
         grouped(config.limits.connections as u64)
     );
     Some(CheckResult::warning("firewall", text, sysctl("net.netfilter.nf_conntrack_max", &needed.to_string())))
 }
 
-/// The command that changes a setting of the kernel, now and at each start.
+/// A command that changes a kernel setting, now and at each boot.
 fn sysctl(name: &str, value: &str) -> String {
     format!("echo '{name} = {value}' >> {SYSCTL_FILE} && sysctl -p {SYSCTL_FILE}")
 }
 
 pub(super) fn memory(config: &Config) -> CheckResult {
-    let there = available_bytes(|path| fs::read_to_string(path).ok());
+    let available = available_bytes(|path| fs::read_to_string(path).ok());
     let budget = MemoryPlan::of(config);
-    let shown = format!(
-        "{} bytes, of which clients may make the broker hold {}",
-        grouped(there),
-        grouped(budget.buffered_bytes as u64)
-    );
-    if config.memory.limit > there {
-        let text = format!("memory.limit is {}, and there are {} bytes", grouped(config.memory.limit), grouped(there));
-        return CheckResult::warning(
-            "memory",
-            text,
-            "set memory.limit = 0, which takes three quarters of what there is",
-        );
+    let shown =
+        format!("{} bytes, of which clients may use {}", grouped(available), grouped(budget.buffered_bytes as u64));
+    if config.memory.limit > available {
+        let text =
+            format!("memory.limit is {}, but only {} bytes exist", grouped(config.memory.limit), grouped(available));
+        return CheckResult::warning("memory", text, "set memory.limit = 0, which means three quarters of the memory");
     }
     CheckResult::passed("memory", shown)
 }
@@ -131,10 +128,10 @@ pub(super) fn threads(config: &Config) -> CheckResult {
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     if config.threads > cores {
         let text = format!(
-            "threads is {}, and there are {cores} cores: threads that share a core wait for each other",
+            "threads is {}, but there are only {cores} cores: threads that share a core wait for each other",
             config.threads
         );
-        return CheckResult::warning("threads", text, "set threads = 0, which leaves a core to the kernel");
+        return CheckResult::warning("threads", text, "set threads = 0, which leaves one core for the kernel");
     }
     CheckResult::passed("threads", format!("{cores} cores"))
 }
@@ -144,17 +141,18 @@ pub(super) fn clock() -> CheckResult {
     let fix = "timedatectl set-ntp true";
     if now_s < EARLIEST_UNIX_S {
         let text =
-            "it stands before this program was written: certificates are not valid yet, and messages expire late";
+            "the time is before this program was written: certificates are not valid yet, and messages expire late";
         return CheckResult::failed("clock", text.to_owned(), fix);
     }
-    if Path::new(SYNCHRONISED).exists() || is_time_service_running() {
-        return CheckResult::passed("clock", "a service of time sets it".to_owned());
+    if Path::new(SYNCHRONIZED_FILE).exists() || is_time_service_running() {
+        return CheckResult::passed("clock", "a time service is running".to_owned());
     }
-    let text = "no service of time was found: expiry of sessions, messages, tokens and certificates goes by it";
+    let text =
+        "no time service was found: the expiry of sessions, messages, tokens and certificates depends on the clock";
     CheckResult::warning("clock", text.to_owned(), fix)
 }
 
-/// Whether one of the services of time runs.
+/// Whether one of the time services runs.
 fn is_time_service_running() -> bool {
     let Ok(processes) = fs::read_dir("/proc") else { return false };
     let name = |entry: fs::DirEntry| fs::read_to_string(entry.path().join("comm")).ok();
@@ -165,7 +163,7 @@ fn number(path: &str) -> Option<u64> {
     fs::read_to_string(path).ok()?.trim().parse().ok()
 }
 
-/// Times as people read them.
+/// Formats a duration.
 pub(super) fn shown(time: Duration) -> String {
     match time.as_micros() {
         micros @ 0..=9_999 => format!("{micros} µs"),
@@ -181,7 +179,10 @@ mod tests {
     #[test]
     fn more_connections_than_descriptors_are_a_warning_that_says_how_many_are_needed() {
         let mut config = Config::default();
-        assert_eq!(getrlimit(Resource::Nofile).maximum.is_some(), descriptors(&config).text.contains("may be open"));
+        assert_eq!(
+            getrlimit(Resource::Nofile).maximum.is_some(),
+            descriptors(&config).text.contains("descriptors are allowed")
+        );
         config.limits.connections = 2_000_000_000;
         let found = descriptors(&config);
         if getrlimit(Resource::Nofile).maximum.is_some() {
@@ -190,7 +191,7 @@ mod tests {
         }
     }
 
-    /// What is between the words that a shell takes for its own is as it is meant.
+    /// The quoted part of the command is passed to the shell unchanged.
     #[test]
     fn what_changes_the_kernel_is_a_command() {
         let mut config = Config::default();

@@ -1,4 +1,4 @@
-//! The file mosquitto.db, made into a data directory.
+//! Converts mosquitto.db to a data directory.
 
 use std::fs;
 use std::io::Read as _;
@@ -10,34 +10,34 @@ use tautwire_journal::{Directory, LogId};
 use tautwire_mosquitto::{Database, Import, ImportTime, MountPoints, Report, import_database, is_database, is_sqlite};
 
 use super::super::data::compact::epoch;
-use super::super::data::directory_copy::{is_free, put};
+use super::super::data::directory_copy::{is_free, replace_with};
 use super::super::data::grouped::grouped;
 use super::super::data::source::failed;
 use super::super::{CommandExit, Exit};
 use crate::files;
 use crate::time::{UtcTime, since_epoch};
 
-/// Largest file that is read. All of it is in memory meanwhile, and so is what comes of it.
+/// Largest file that is read. The file and the imported state are in memory at the same time.
 const FILE_MAX_BYTES: usize = 16 << 30;
-/// So many bytes tell what a file is.
-const BEGINNING_BYTES: u64 = 16;
+/// Bytes needed to detect the type of a file.
+const HEADER_BYTES: u64 = 16;
 
-/// A file that has been read.
+/// An imported mosquitto.db.
 pub(super) struct ImportedDatabase {
     state: Import,
     now_ms: u64,
-    /// Where Mosquitto has not been stopped in order, when it has saved the file.
+    /// When Mosquitto last saved the file, if it was not shut down cleanly.
     saved: Option<UtcTime>,
 }
 
-/// Whether it is a database rather than a configuration. A file that cannot be read is none; whoever reads it says so.
+/// Whether it is a database rather than a configuration. Returns false for an unreadable file; reading it reports the error.
 pub(super) fn is_one(path: &Path) -> bool {
-    let mut beginning = Vec::new();
-    let read = fs::File::open(path).and_then(|file| file.take(BEGINNING_BYTES).read_to_end(&mut beginning));
-    read.is_ok() && (is_database(&beginning) || is_sqlite(&beginning))
+    let mut header = Vec::new();
+    let read = fs::File::open(path).and_then(|file| file.take(HEADER_BYTES).read_to_end(&mut header));
+    read.is_ok() && (is_database(&header) || is_sqlite(&header))
 }
 
-/// Reads a file, and says what of it can be taken over.
+/// Reads a file and converts its state.
 pub(super) fn read(path: &Path, mount_points: &MountPoints) -> Result<ImportedDatabase, String> {
     let shown = path.display();
     let bytes = files::bytes(path, FILE_MAX_BYTES).map_err(|why| format!("{shown} {why}"))?;
@@ -50,52 +50,49 @@ pub(super) fn read(path: &Path, mount_points: &MountPoints) -> Result<ImportedDa
     Ok(ImportedDatabase { state: import_database(&database, moment, mount_points), now_ms: moment.now_ms, saved })
 }
 
-/// That a data directory can be made at a path.
+/// Fails unless a data directory can be created at the path.
 pub(super) fn expect_free(folder: &Path) -> Result<(), CommandExit> {
     if is_free(folder)? {
         return Ok(());
     }
-    Err(CommandExit::failure(
-        Exit::Usage,
-        format!("{}: is not empty; name a new directory with --data", folder.display()),
-    ))
+    Err(CommandExit::failure(Exit::Usage, format!("{}: not empty; use --data with a new directory", folder.display())))
 }
 
-/// Writes a data directory, as a whole or not at all.
-pub(super) fn write(taken: &ImportedDatabase, folder: &Path) -> Result<(), CommandExit> {
-    let ((), _) = put(folder, |made| {
-        let disk = Directory::open(made).map_err(|error| failed(made, &error.into()))?;
+/// Writes a data directory atomically.
+pub(super) fn write(imported: &ImportedDatabase, folder: &Path) -> Result<(), CommandExit> {
+    let ((), _) = replace_with(folder, |staged| {
+        let disk = Directory::open(staged).map_err(|error| failed(staged, &error.into()))?;
         let id = LogId(tautwire_router::random());
-        create_log_with(&disk, &taken.state.state, id, [epoch(), epoch()], taken.now_ms)
-            .map_err(|error| failed(made, &error))
+        create_log_with(&disk, &imported.state.state, id, [epoch(), epoch()], imported.now_ms)
+            .map_err(|error| failed(staged, &error))
     })?;
     Ok(())
 }
 
-/// What has been taken over, in a line.
-pub(super) fn summary(taken: &ImportedDatabase) -> String {
-    let Report { sessions, subscriptions, queued, in_flight, unreleased, retained, .. } = taken.state.report;
+/// Describes the imported state, one line for each kind.
+pub(super) fn summary(imported: &ImportedDatabase) -> String {
+    let Report { sessions, subscriptions, queued, in_flight, unreleased, retained, .. } = imported.state.report;
     let counted = [
         (sessions, "session", ""),
         (subscriptions, "subscription", ""),
-        (queued, "message", " that waited"),
-        (in_flight, "message", " sent and not acknowledged"),
+        (queued, "queued message", ""),
+        (in_flight, "message", " in flight"),
         (unreleased, "QoS 2 message", " received and not released"),
         (retained, "retained message", ""),
     ];
     let plural = |count: u64| if count == 1 { "" } else { "s" };
-    counted.map(|(count, what, how)| format!("  {:>12} {what}{}{how}\n", grouped(count), plural(count))).concat()
+    counted.map(|(count, noun, detail)| format!("  {:>12} {noun}{}{detail}\n", grouped(count), plural(count))).concat()
 }
 
-/// What stays behind, one reason in a line.
-pub(super) fn notes(taken: &ImportedDatabase, path: &Path) -> Vec<String> {
+/// Describes what was not imported, one reason per line.
+pub(super) fn notes(imported: &ImportedDatabase, path: &Path) -> Vec<String> {
     let shown = path.display();
-    let saved = taken.saved.as_ref().map(|at| {
+    let saved = imported.saved.as_ref().map(|at| {
         format!(
-            "{shown}: Mosquitto was not stopped in order. What came after {at}Z, when it saved the file, is not there"
+            "{shown}: Mosquitto was not shut down cleanly. Changes after {at}Z, when it saved the file, are missing"
         )
     });
-    let left = taken.state.report.skipped().map(|(reason, count, examples)| {
+    let skipped = imported.state.report.skipped().map(|(reason, count, examples)| {
         let mut names: Vec<String> = examples.iter().map(|name| format!("{name:?}")).collect();
         if count > names.len() as u64 && !names.is_empty() {
             names.push("…".to_owned());
@@ -103,7 +100,7 @@ pub(super) fn notes(taken: &ImportedDatabase, path: &Path) -> Vec<String> {
         let names = if names.is_empty() { String::new() } else { format!(": {}", names.join(", ")) };
         format!("{shown}: {} {reason}{names}", grouped(count))
     });
-    saved.into_iter().chain(left).collect()
+    saved.into_iter().chain(skipped).collect()
 }
 
 fn ms(since_epoch: Duration) -> u64 {

@@ -1,4 +1,4 @@
-//! A listener of mosquitto, and the table `[[listener]]` that it becomes.
+//! A listener of mosquitto, and its conversion to a `[[listener]]` table.
 
 use std::fmt::Write as _;
 use std::net::IpAddr;
@@ -6,82 +6,82 @@ use std::path::Path;
 
 use super::mosquitto::{DEFAULT_PORT, quoted, relative_to};
 
-/// The rules file of a listener whose access nobody but a plugin knows.
+/// The rules file of a listener whose access a plugin controlled.
 pub(super) const CLOSED_RULES: &str = "closed.toml";
-/// A password file without users, for a listener that lets nobody in.
+/// An empty password file, for a listener that refuses all clients.
 pub(super) const NO_USERS: &str = "no-users";
 
-/// A listener of mosquitto, with what was said of it. Before the first `listener` line, the one at the default port.
+/// A listener of mosquitto with its options. The options before the first `listener` line belong to the default port.
 #[derive(Debug, Default)]
 pub(super) struct Listener {
     pub(super) port: Option<u16>,
     pub(super) address: Option<String>,
     pub(super) is_websocket: bool,
-    /// IPv4 or IPv6, where one is named.
+    /// IPv4 or IPv6, if configured.
     pub(super) domain: Option<Domain>,
     pub(super) certificate: Option<String>,
     pub(super) key: Option<String>,
     pub(super) authorities: Option<String>,
-    /// A folder of further authorities (`capath`).
+    /// A directory with further certificate authorities (`capath`).
     pub(super) authority_folder: Option<String>,
     pub(super) revoked: Option<String>,
     pub(super) requires_certificate: bool,
-    pub(super) takes_name_of_certificate: bool,
-    /// The place of `use_username_as_clientid true`.
-    pub(super) takes_user_as_client_id: Option<String>,
+    pub(super) identifies_by_certificate: bool,
+    /// The line of `use_username_as_clientid true`.
+    pub(super) uses_username_as_client_id: Option<String>,
     pub(super) minimum_version: Option<&'static str>,
     pub(super) connections: Option<u64>,
     pub(super) max_qos: Option<u64>,
     pub(super) topic_aliases: Option<u64>,
-    /// Versions of MQTT, as they are written here.
+    /// MQTT versions in our notation.
     pub(super) versions: Option<Vec<&'static str>>,
     pub(super) allows_empty_client_id: Option<bool>,
     pub(super) client_id_prefix: Option<String>,
-    /// Pages that may connect by WebSocket; all where nothing is said of them.
+    /// Allowed origins of web pages; `None` for all.
     pub(super) origins: Option<Vec<String>>,
     pub(super) mount_point: Option<String>,
-    /// Connections begin with a PROXY header.
+    /// Whether connections begin with a PROXY header.
     pub(super) is_for_proxies: bool,
     pub(super) proxies_require_tls: bool,
-    /// `listener_allow_anonymous`, which goes before all else.
+    /// `listener_allow_anonymous`, which overrides the others.
     pub(super) anonymous: Option<bool>,
     pub(super) security: Security,
-    /// Those that are for it alone, by their places in [`Plugins`](super::plugins::Plugins).
+    /// Plugins of this listener, as indices into [`Plugins`](super::plugins::Plugins).
     pub(super) plugins: Vec<usize>,
-    /// It is no listener of MQTT.
+    /// Whether it serves HTTP instead of MQTT.
     pub(super) is_http_api: bool,
 }
 
-/// What addresses a listener without one has: without this, of both.
+/// The address family of a listener without an address; the default is both.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Domain {
     V4,
     V6,
 }
 
-/// Who may come and do what: of all listeners, or of each with `per_listener_settings`.
+/// Authentication and access control: common, or of each listener with `per_listener_settings`.
 #[derive(Debug, Default, Clone)]
 pub(super) struct Security {
     pub(super) anonymous: Option<bool>,
     pub(super) password_file: Option<String>,
     pub(super) acl_file: Option<String>,
-    /// A plugin of which nothing is known may decide who comes and what they may do.
-    pub(super) plugin_decides: bool,
+    /// Whether an unknown plugin controls authentication or access.
+    pub(super) is_controlled_by_plugin: bool,
 }
 
-/// What a table refers to and others write.
+/// Generated files and lists that a table refers to.
 #[derive(Debug, Default)]
 pub(super) struct ReferencedFiles<'a> {
-    /// The file of access rules that is for this listener and not for all.
+    /// The access rules file of this listener, if it is not common to all.
     pub(super) rules: Option<&'a str>,
-    /// The certificate with its chain, where the file of mosquitto has the certificate alone.
+    /// The certificate with its chain, if the file of mosquitto has only the certificate.
     pub(super) chain: Option<&'a str>,
-    /// Authorities of clients.
+    /// Certificate authorities of clients.
     pub(super) client_authorities: Vec<String>,
 }
 
 impl Listener {
-    /// Whether Mosquitto opens the default listener because of this, although there are others.
+    /// Whether these options make Mosquitto open the default listener although there are others.
     pub(super) fn is_default_listener_configured(&self) -> bool {
         let Listener { address, certificate, key, authorities, authority_folder, revoked, mount_point, .. } = self;
         let password_file = &self.security.password_file;
@@ -92,39 +92,39 @@ impl Listener {
             || self.is_websocket
             || self.domain.is_some()
             || self.requires_certificate
-            || self.takes_name_of_certificate
+            || self.identifies_by_certificate
             || self.max_qos.is_some_and(|qos| qos < 2)
     }
 
-    /// The port, in messages and names of files.
+    /// The port, for messages and file names.
     pub(super) fn port(&self) -> u16 {
         self.port.unwrap_or(DEFAULT_PORT)
     }
 
-    /// Whether it speaks TLS.
+    /// Whether it uses TLS.
     pub(super) fn is_secured(&self) -> bool {
         self.certificate.is_some()
     }
 
-    /// Whether clients without a user come in; `is_local`: nothing is listened on but this machine, and nothing was said.
+    /// Whether anonymous clients are accepted. With `is_local`, only this machine is served, because nothing was configured.
     fn allows_anonymous(&self, is_local: bool) -> bool {
-        !self.security.plugin_decides && self.security.anonymous.unwrap_or(is_local)
+        !self.security.is_controlled_by_plugin && self.security.anonymous.unwrap_or(is_local)
     }
 
-    /// Whether certificates say who their holders are.
+    /// Whether certificates identify their holders.
     fn identifies_by_certificate_name(&self) -> bool {
-        let shows_certificates = self.is_secured() || self.is_for_proxies;
-        shows_certificates && self.requires_certificate && self.takes_name_of_certificate
+        let has_certificates = self.is_secured() || self.is_for_proxies;
+        has_certificates && self.requires_certificate && self.identifies_by_certificate
     }
 
-    /// Whether nobody can come in.
+    /// Whether no client can connect.
     pub(super) fn is_closed(&self, is_local: bool) -> bool {
         !self.allows_anonymous(is_local)
             && self.security.password_file.is_none()
             && !self.identifies_by_certificate_name()
     }
 
-    /// Whether it can only be reached from this machine.
+    /// Whether only this machine can reach it.
     fn is_on_this_machine(&self, is_local: bool) -> bool {
         let host = self.address.as_deref();
         is_local
@@ -137,10 +137,10 @@ impl Listener {
         self.port == Some(0) && self.address.as_ref().is_some_and(|path| path.starts_with('/'))
     }
 
-    /// Where it listens, as it is written here.
+    /// Its address in our notation.
     ///
     /// # Errors
-    /// It is said by the name of a host.
+    /// The address is a host name.
     pub(super) fn address(&self, is_local: bool) -> Result<String, String> {
         if let Some(socket) = self.address.as_ref().filter(|_| self.is_unix_socket()) {
             return Ok(format!("unix:{socket}"));
@@ -151,13 +151,13 @@ impl Listener {
             (false, true) => "ws",
             (true, true) => "wss",
         };
-        // IPv6, and IPv4 as well.
-        let everywhere = if self.domain == Some(Domain::V4) { "0.0.0.0" } else { "::" };
-        let host = self.address.as_deref().unwrap_or(if is_local { "127.0.0.1" } else { everywhere });
+        // `::` also accepts IPv4.
+        let any_address = if self.domain == Some(Domain::V4) { "0.0.0.0" } else { "::" };
+        let host = self.address.as_deref().unwrap_or(if is_local { "127.0.0.1" } else { any_address });
         let host = if host == "localhost" { "127.0.0.1" } else { host };
         let ip: IpAddr = host.parse().map_err(|_| {
             format!(
-                "listener {} {host}: host names are not looked up; write the IP address of \"{host}\" in its place",
+                "listener {} {host}: host names are not resolved; write the IP address of \"{host}\" instead",
                 self.port()
             )
         })?;
@@ -165,7 +165,7 @@ impl Listener {
         Ok(format!("{scheme}://{host}:{}", self.port()))
     }
 
-    /// Writes the table. `address` is that of [`Listener::address`].
+    /// Appends the table. `address` is the result of [`Listener::address`].
     pub(super) fn write(
         &self,
         text: &mut String,
@@ -187,23 +187,25 @@ impl Listener {
         if let Some(file) = &self.security.password_file {
             let _ = writeln!(text, "auth.password_file = {}", path(file));
             if !self.is_secured() && !self.proxies_require_tls && !self.is_on_this_machine(is_local) {
-                text.push_str("# As before, passwords can be read by others on their way. Better serve TLS.\nauth.plain_passwords = true\n");
+                text.push_str(
+                    "# As before, passwords are sent unencrypted. Use TLS instead.\nauth.plain_passwords = true\n",
+                );
             }
         } else if self.is_closed(is_local) {
-            let _ = writeln!(text, "# No users: nobody can connect.\nauth.password_file = {}", quoted(NO_USERS));
+            let _ = writeln!(text, "# No users: no client can connect.\nauth.password_file = {}", quoted(NO_USERS));
         }
         if let Some(name) = with.rules {
             let _ = writeln!(text, "acl.file = {}", quoted(name));
         }
         if self.requires_certificate && (self.is_secured() || self.is_for_proxies) {
-            if !self.takes_name_of_certificate {
+            if !self.identifies_by_certificate {
                 text.push_str("auth.certificate = \"nobody\"\n");
-            } else if self.takes_user_as_client_id.is_some() {
+            } else if self.uses_username_as_client_id.is_some() {
                 text.push_str("auth.certificate = \"user_and_client_id\"\n");
             }
         }
         if self.is_for_proxies {
-            text.push_str("# Name the addresses of the proxies here: only they can connect.\nproxy.trusted = [\"127.0.0.0/8\", \"::1\"]\n");
+            text.push_str("# Set this to the addresses of the proxies: only they can connect.\nproxy.trusted = [\"127.0.0.0/8\", \"::1\"]\n");
             let requirements =
                 [("require_tls", self.proxies_require_tls), ("require_certificate", self.requires_certificate)];
             for (key, _) in requirements.iter().filter(|(_, is_required)| *is_required) {
@@ -237,13 +239,13 @@ impl Listener {
     fn write_tls(&self, text: &mut String, path: impl Fn(&str) -> String, with: &ReferencedFiles<'_>) {
         if let Some(chain) = with.chain {
             text.push_str(
-                "# A copy of certfile with the chain from cafile: write it again when the certificate is renewed.\n",
+                "# A copy of certfile with the chain from cafile: update it when the certificate is renewed.\n",
             );
             let _ = writeln!(text, "tls.certificate = {}", quoted(chain));
         } else if let Some(file) = &self.certificate {
             let _ = writeln!(text, "tls.certificate = {}", path(file));
         }
-        // Without certificates of clients, mosquitto does not look at a list of revoked ones.
+        // Without client certificates, mosquitto ignores the revocation list.
         let revoked = self.revoked.as_ref().filter(|_| self.requires_certificate);
         for (key, file) in [("key", self.key.as_ref()), ("revoked", revoked)] {
             if let Some(file) = file {

@@ -1,4 +1,4 @@
-//! `tautwire import`: the configuration of another broker, and its state, as ours.
+//! `tautwire import`: converts the configuration and the state of another broker.
 
 mod database;
 mod listener;
@@ -23,13 +23,13 @@ use translate::{CONFIGURATION, Imported};
 pub(crate) static COMMAND: Command = Command {
     name: "import mosquitto",
     usage: &["[--dir DIR] [--force] [--dry-run] [--data DIR] FILE…"],
-    about: "Takes over what Mosquitto has. Each FILE is a mosquitto.conf, a mosquitto.db, or one of both.\n\
-            Of mosquitto.conf it writes a configuration that means the same: tautwire.toml, and access.toml where there is an acl_file,\n\
-            another one for each listener that has its own.\n\
-            Each option is translated, or listed with the reason and what follows. Where clients could do more than before, nothing is written, and\n\
-            it says why. The new configuration is checked as by `tautwire config check` before anything is in its place.\n\
-            Password files are read as they are. Of mosquitto.db it makes a data directory with sessions, subscriptions, messages\n\
-            that wait or are in flight, and retained messages. Everything that has no counterpart is listed.",
+    about: "Imports the configuration and the state of Mosquitto. FILE is a mosquitto.conf, a mosquitto.db, or one of each.\n\
+            From mosquitto.conf it writes an equivalent configuration: tautwire.toml, and access.toml if there is an acl_file,\n\
+            with another one for each listener that has its own.\n\
+            Each option is translated, or listed with the reason and the consequence. If clients could do more than before, it reports\n\
+            the reason and writes nothing. The new configuration is checked like by `tautwire config check` before any file is replaced.\n\
+            Password files are used as they are. From mosquitto.db it creates a data directory with sessions, subscriptions, queued and\n\
+            in-flight messages, and retained messages. Everything without a counterpart is listed.",
     groups: &[OptionGroup {
         title: "Options",
         options: &[
@@ -37,25 +37,25 @@ pub(crate) static COMMAND: Command = Command {
                 None,
                 "dir",
                 "DIR",
-                "Where the files are written; it is made if it is not there. Default: this directory.",
+                "The output directory; it is created if it does not exist. Default: the working directory.",
             ),
-            flag(None, "force", "Replace files that are there. A data directory is never replaced."),
+            flag(None, "force", "Replace existing files. A data directory is never replaced."),
             flag(None, "dry-run", "Print what would be written, and write nothing."),
             value(
                 None,
                 "data",
                 "DIR",
-                "The data directory to make, which is not there yet or empty. Where no mosquitto.db is given, the one that mosquitto.conf names is taken.",
+                "The data directory to create, which must not exist or be empty. Without a mosquitto.db argument, the one named in mosquitto.conf is imported.",
             ),
         ],
     }],
-    notes: &["Stop Mosquitto before its state is taken over: it writes mosquitto.db when it ends.\n\n\
-              Exit codes: 0 written, whatever has no counterpart; 1 the arguments or a file are wrong, or what would be written would let clients do\n\
-              more than before or does not start. Nothing has been written then.\n\n\
+    notes: &["Stop Mosquitto before you import its state: it writes mosquitto.db when it stops.\n\n\
+              Exit codes: 0 written, possibly with options that have no counterpart; 1 invalid arguments or file, or the new configuration would\n\
+              allow clients more than before or would not start. Nothing is written then.\n\n\
               Then: tautwire serve --config tautwire.toml"],
 };
 
-/// What the arguments ask for.
+/// The values of the arguments.
 struct ImportArguments {
     folder: PathBuf,
     force: bool,
@@ -66,14 +66,14 @@ struct ImportArguments {
 }
 
 pub(super) fn run(mut arguments: Vec<OsString>) -> Result<ExitCode, CommandExit> {
-    // There is one broker to import from, so its name may be left out.
+    // The name of the broker is optional: only one is supported.
     if arguments.first().is_some_and(|word| word == "mosquitto") {
         arguments.remove(0);
     }
-    let asked = ImportArguments::parse(Arguments::new(&COMMAND, parser(arguments)))?;
-    let imported = asked.configuration.as_deref().map(|file| asked.translate(file)).transpose()?;
-    let database = asked.database(imported.as_ref())?;
-    let taken = match (&database, &asked.data) {
+    let request = ImportArguments::parse(Arguments::new(&COMMAND, parser(arguments)))?;
+    let imported = request.configuration.as_deref().map(|file| request.translate(file)).transpose()?;
+    let database = request.database(imported.as_ref())?;
+    let state = match (&database, &request.data) {
         (Some(file), Some(data)) => {
             database::expect_free(data)?;
             let none = MountPoints::new();
@@ -83,37 +83,37 @@ pub(super) fn run(mut arguments: Vec<OsString>) -> Result<ExitCode, CommandExit>
         _ => None,
     };
     let (mut summary, mut notes) = (String::new(), Vec::new());
-    // All of it is checked before any of it is in its place.
+    // Check everything before any file is replaced.
     let staged = match &imported {
         Some(imported) => {
-            let (staging, warnings) = asked.stage(&imported.files)?;
+            let (staging, warnings) = request.stage(&imported.files)?;
             notes.extend(imported.notes.iter().cloned());
             notes.extend(warnings.into_iter().map(|warning| format!("warning: {warning}")));
             Some((staging, &imported.files))
         }
         None => None,
     };
-    if let Some((taken, file, data)) = &taken {
-        if !asked.is_dry_run {
-            database::write(taken, data)?;
+    if let Some((state, file, data)) = &state {
+        if !request.is_dry_run {
+            database::write(state, data)?;
         }
-        let done = asked.done();
-        summary.push_str(&format!("{done}: {}, of {}\n{}", data.display(), file.display(), database::summary(taken)));
-        notes.extend(database::notes(taken, file));
+        let done = request.done();
+        summary.push_str(&format!("{done}: {}, from {}\n{}", data.display(), file.display(), database::summary(state)));
+        notes.extend(database::notes(state, file));
     }
     if let Some((staging, files)) = staged {
-        if !asked.is_dry_run {
-            staging.put(files, &asked.folder).map_err(wrong)?;
+        if !request.is_dry_run {
+            staging.move_to(files, &request.folder).map_err(wrong)?;
         }
         for (name, text) in files {
-            summary.push_str(&format!("{}: {}\n", asked.done(), asked.folder.join(name).display()));
-            if asked.is_dry_run {
+            summary.push_str(&format!("{}: {}\n", request.done(), request.folder.join(name).display()));
+            if request.is_dry_run {
                 summary.extend(text.lines().map(|line| format!("  | {line}\n")));
             }
         }
     }
     if !notes.is_empty() {
-        summary.push_str("without a counterpart, or not the same:\n");
+        summary.push_str("without an exact counterpart:\n");
         summary.extend(notes.iter().map(|note| format!("  {note}\n")));
     }
     Ok(print(&summary))
@@ -133,7 +133,7 @@ impl ImportArguments {
                 Argument::Option("data") => data = Some(arguments.os_string()?.into()),
                 Argument::Option("force") => force = true,
                 Argument::Option("dry-run") => is_dry_run = true,
-                Argument::Option(_) => return Err(arguments.failure("is not understood here")),
+                Argument::Option(_) => return Err(arguments.failure("is not supported by this command")),
                 Argument::Positional(file) => {
                     let file = PathBuf::from(file);
                     if database::is_one(&file) { databases.push(file) } else { configurations.push(file) }
@@ -141,42 +141,40 @@ impl ImportArguments {
             }
         }
         if configurations.len() > 1 || databases.len() > 1 || configurations.len() + databases.len() == 0 {
-            return Err(
-                arguments.command_failure("write the name of a mosquitto.conf, of a mosquitto.db, or of one of both")
-            );
+            return Err(arguments.command_failure("write a mosquitto.conf, a mosquitto.db, or one of each"));
         }
         let (configuration, database) = (configurations.pop(), databases.pop());
         if database.is_some() && data.is_none() {
-            return Err(arguments.command_failure("write with --data DIR where the data directory is to be"));
+            return Err(arguments.command_failure("use --data DIR to name the data directory"));
         }
         Ok(ImportArguments { folder, force, is_dry_run, data, configuration, database })
     }
 
     /// Reads and translates a configuration.
     fn translate(&self, file: &Path) -> Result<Imported, CommandExit> {
-        let reading = mosquitto::read(file).map_err(wrong)?;
-        reading
+        let config = mosquitto::read(file).map_err(wrong)?;
+        config
             .translate(file, self.data.as_deref())
             .map_err(|refusals| wrong(format!("nothing is written:\n  {}", refusals.join("\n  "))))
     }
 
-    /// The mosquitto.db that is taken over: the one that is given, or the one that the configuration names.
+    /// The mosquitto.db to import: the one that is given, or the one that the configuration names.
     fn database(&self, imported: Option<&Imported>) -> Result<Option<PathBuf>, CommandExit> {
         let named = imported.and_then(|imported| imported.database.clone()).filter(|_| self.data.is_some());
         match self.database.clone().or(named) {
             None if self.data.is_some() => {
-                Err(wrong("--data: no mosquitto.db is given, and none is named by a configuration".to_owned()))
+                Err(wrong("--data: no mosquitto.db is given, and the configuration names none".to_owned()))
             }
             database => Ok(database),
         }
     }
 
-    /// Writes files where they are not seen yet, and checks them; gives the warnings.
+    /// Writes the files to a staging directory and checks them; returns the warnings.
     fn stage(&self, files: &[(String, String)]) -> Result<(Staging, Vec<String>), CommandExit> {
         for (name, _) in files.iter().filter(|_| !self.force && !self.is_dry_run) {
             let path = self.folder.join(name);
             if path.symlink_metadata().is_ok() {
-                return Err(wrong(format!("{} is there already; --force replaces it", path.display())));
+                return Err(wrong(format!("{} already exists; --force replaces it", path.display())));
             }
         }
         let parent = if self.is_dry_run { std::env::temp_dir() } else { self.folder.clone() };
@@ -187,7 +185,7 @@ impl ImportArguments {
         Ok((staging, warnings))
     }
 
-    /// What is said of a file.
+    /// The verb for a file in the summary.
     fn done(&self) -> &'static str {
         if self.is_dry_run { "would be written" } else { "written" }
     }

@@ -1,4 +1,4 @@
-//! The file mosquitto.conf, read line by line.
+//! Parses mosquitto.conf line by line.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -11,12 +11,12 @@ use crate::json::push_string;
 
 /// Longest file that is read.
 const FILE_MAX_BYTES: usize = 16 << 20;
-/// Files of `include_dir` that are read.
+/// Maximum number of files of `include_dir`.
 const INCLUDED_MAX: usize = 256;
-/// Where mosquitto listens when nothing is said.
+/// The default port of mosquitto.
 pub(super) const DEFAULT_PORT: u16 = 1883;
 
-/// Where Mosquitto keeps its state.
+/// The location of Mosquitto's state.
 #[derive(Debug, Default)]
 pub(super) struct StateFile {
     pub(super) is_persistent: bool,
@@ -24,43 +24,43 @@ pub(super) struct StateFile {
     pub(super) name: Option<String>,
 }
 
-/// Everything that has been read.
+/// The parsed configuration.
 #[derive(Debug, Default)]
-pub(super) struct Reading {
-    /// The first is that of the lines before any `listener`.
+pub(super) struct ParsedConfig {
+    /// The first is for the lines before any `listener`.
     pub(super) listeners: Vec<Listener>,
     pub(super) per_listener: bool,
     pub(super) common: Security,
     pub(super) plugins: Plugins,
-    /// Keys of ours that hold for all, with values as TOML.
+    /// Our keys that are not specific to a listener, with values as TOML.
     pub(super) keys: Vec<(&'static str, String)>,
     pub(super) state: StateFile,
-    /// `check_retain_source`, which is true where nothing is said.
+    /// `check_retain_source`, which defaults to true.
     pub(super) checks_retain_source: Option<bool>,
-    /// The most that `log_type` names.
+    /// The most verbose level of `log_type`.
     pub(super) log_level: Option<log::Level>,
-    /// What has no counterpart, or is not the same, in the order of the lines.
+    /// Options without an exact counterpart, in the order of the lines.
     pub(super) notes: Vec<String>,
-    /// Why nothing is written: what would be weaker here than it was.
+    /// Reasons to write nothing: options that would be weaker here.
     pub(super) refusals: Vec<String>,
-    /// The line that is read, as FILE:NUMBER.
+    /// The current line, as FILE:NUMBER.
     pub(super) place: String,
     included: usize,
-    /// Lines belong to a bridge.
+    /// Whether the lines belong to a bridge.
     in_bridge: bool,
 }
 
-/// Reads a configuration of mosquitto, and all files that it includes.
+/// Reads a configuration of mosquitto with all included files.
 ///
 /// # Errors
 /// A file cannot be read.
-pub(super) fn read(file: &Path) -> Result<Reading, String> {
-    let mut reading = Reading { listeners: vec![Listener::default()], ..Reading::default() };
-    reading.file(file)?;
-    Ok(reading)
+pub(super) fn read(file: &Path) -> Result<ParsedConfig, String> {
+    let mut config = ParsedConfig { listeners: vec![Listener::default()], ..ParsedConfig::default() };
+    config.file(file)?;
+    Ok(config)
 }
 
-impl Reading {
+impl ParsedConfig {
     fn file(&mut self, file: &Path) -> Result<(), String> {
         let text = text(file)?;
         for (index, line) in text.lines().enumerate() {
@@ -84,7 +84,7 @@ impl Reading {
                 OptionOutcome::Noted(why) => self.note(line, &why),
                 OptionOutcome::Refused(why) => self.refusals.push(self.format_note(line, &why)),
                 OptionOutcome::Unknown if self.in_bridge => self.note(line, options::NO_BRIDGES),
-                OptionOutcome::Unknown => self.note(line, "this option is not known; it has no effect here"),
+                OptionOutcome::Unknown => self.note(line, "unknown option; it has no effect here"),
             }
         }
         Ok(())
@@ -110,21 +110,21 @@ impl Reading {
         self.notes.push(self.format_note(line, why));
     }
 
-    /// A line with its place, and what is to be said of it.
+    /// Formats a note about a line.
     fn format_note(&self, line: &str, why: &str) -> String {
         let key = line.split([' ', '\t']).next().unwrap_or_default();
-        // Passwords of bridges, keys, and what plugins are told are nobody's business who reads over a shoulder.
+        // Omit values that may be secret: passwords of bridges, keys, and plugin options.
         let is_secret = key.contains("opt_") || key.contains("psk") || key.contains("pass") && key != "password_file";
         format!("{}: {}: {why}", self.place, if is_secret { key } else { line })
     }
 
-    /// The listener that lines are about now.
+    /// The current listener.
     pub(super) fn listener(&mut self) -> &mut Listener {
         let last = self.listeners.len() - 1;
         &mut self.listeners[last]
     }
 
-    /// Who may come and do what, where it is said now.
+    /// The current security settings.
     pub(super) fn security(&mut self) -> &mut Security {
         if self.per_listener { &mut self.listener().security } else { &mut self.common }
     }
@@ -136,20 +136,20 @@ impl Reading {
 }
 
 impl StateFile {
-    /// The file, if there is one.
+    /// The path of the state file, if the state is persistent.
     pub(super) fn path(&self, folder: &Path) -> Option<PathBuf> {
         const DEFAULT_NAME: &str = "mosquitto.db";
         let place = self.folder.as_ref().map_or(folder.to_owned(), |place| folder.join(place));
-        self.is_persistent.then(|| whole(place.join(self.name.as_deref().unwrap_or(DEFAULT_NAME))))
+        self.is_persistent.then(|| absolute(place.join(self.name.as_deref().unwrap_or(DEFAULT_NAME))))
     }
 }
 
-/// Paths in the new file are whole, since it may lie elsewhere.
+/// Paths in the new file are absolute, because it may be in another directory.
 pub(super) fn relative_to(folder: &Path, file: &str) -> PathBuf {
-    whole(folder.join(file))
+    absolute(folder.join(file))
 }
 
-pub(super) fn whole(path: PathBuf) -> PathBuf {
+pub(super) fn absolute(path: PathBuf) -> PathBuf {
     std::path::absolute(&path).unwrap_or(path)
 }
 

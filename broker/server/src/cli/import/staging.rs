@@ -1,4 +1,6 @@
-//! Files that are written as a whole or not at all: first beside their place, where the configuration among them is checked.
+//! Writes files to a staging directory before they are moved into place.
+//!
+//! The configuration is checked there.
 
 use std::fs::{self, DirBuilder, OpenOptions};
 use std::io::{self, Write as _};
@@ -7,25 +9,25 @@ use std::path::{Path, PathBuf};
 
 use crate::config::Config;
 
-/// A folder that goes with its value.
+/// A staging directory, which is removed when this is dropped.
 pub(super) struct Staging {
     folder: PathBuf,
-    /// Folders above it that were made for it, the innermost last.
-    made: Vec<PathBuf>,
+    /// Parent directories that were created for it, the innermost last.
+    created: Vec<PathBuf>,
 }
 
 impl Staging {
-    /// Writes files into a folder of their own below `parent`, which is made if it is not there.
+    /// Writes files to a new directory below `parent`, which is created if it does not exist.
     ///
     /// # Errors
     /// They cannot be written.
     pub(super) fn write(parent: &Path, files: &[(String, String)]) -> Result<Staging, String> {
         let missing = parent.ancestors().take_while(|path| !path.as_os_str().is_empty() && !path.exists());
-        let mut made: Vec<PathBuf> = missing.map(Path::to_owned).collect();
-        made.reverse();
+        let mut created: Vec<PathBuf> = missing.map(Path::to_owned).collect();
+        created.reverse();
         let folder = parent.join(format!(".tautwire-import-{}", std::process::id()));
         let failed = |path: &Path, error: io::Error| format!("{} cannot be written: {error}", path.display());
-        let staging = Staging { folder, made };
+        let staging = Staging { folder, created };
         fs::create_dir_all(parent).map_err(|error| failed(parent, error))?;
         DirBuilder::new().mode(0o700).create(&staging.folder).map_err(|error| failed(&staging.folder, error))?;
         for (name, text) in files {
@@ -40,10 +42,10 @@ impl Staging {
         Ok(staging)
     }
 
-    /// Checks the configuration, as `tautwire config check` does; gives its warnings.
+    /// Checks the configuration like `tautwire config check`; returns its warnings.
     ///
     /// # Errors
-    /// Everything that is wrong with it, in the words of the place `to` where it is to be.
+    /// All errors, with the final path `to` instead of the staging path.
     pub(super) fn check(&self, name: &str, to: &Path) -> Result<Vec<String>, Vec<String>> {
         let renamed = |text: String| text.replace(&self.folder.display().to_string(), &to.display().to_string());
         let config = Config::load(Some(&self.folder.join(name)), &[])
@@ -52,12 +54,12 @@ impl Staging {
         Ok(config.warnings().into_iter().map(renamed).collect())
     }
 
-    /// Gives each file its place in `to`, on the same file system.
+    /// Moves the files to `to`, on the same file system.
     ///
     /// # Errors
-    /// One cannot be given its place.
-    pub(super) fn put(mut self, files: &[(String, String)], to: &Path) -> Result<(), String> {
-        self.made.clear();
+    /// A file cannot be moved.
+    pub(super) fn move_to(mut self, files: &[(String, String)], to: &Path) -> Result<(), String> {
+        self.created.clear();
         for (name, _) in files {
             let path = to.join(name);
             fs::rename(self.folder.join(name), &path)
@@ -70,8 +72,8 @@ impl Staging {
 impl Drop for Staging {
     fn drop(&mut self) {
         let _ = fs::remove_dir_all(&self.folder);
-        for folder in self.made.iter().rev() {
-            // It stays if somebody else has put something there.
+        for folder in self.created.iter().rev() {
+            // Not removed if it contains other files.
             let _ = fs::remove_dir(folder);
         }
     }

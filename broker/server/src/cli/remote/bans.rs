@@ -1,4 +1,4 @@
-//! `tautwire bans`: who may not come in.
+//! `tautwire bans`: lists, adds and removes bans.
 
 use std::ffi::OsString;
 use std::process::ExitCode;
@@ -9,13 +9,13 @@ use super::clients::split;
 use super::{ADMIN, CA, EXITS, JSON, RemoteArguments, TOKEN_FILE, moment, parsed, shown, table, wrong_group};
 use crate::json::push_string;
 
-const BROKER: OptionGroup = OptionGroup { title: "The broker", options: &[ADMIN, TOKEN_FILE, CA, JSON] };
+const BROKER: OptionGroup = OptionGroup { title: "Broker", options: &[ADMIN, TOKEN_FILE, CA, JSON] };
 const KIND: &str = "client_id, user or network";
 
 pub(crate) static LIST: Command = Command {
     name: "bans list",
     usage: &["--admin URL --token-file FILE [OPTION]…"],
-    about: "Lists the bans that hold.",
+    about: "Lists the current bans.",
     groups: &[BROKER],
     notes: &[EXITS],
 };
@@ -23,12 +23,12 @@ pub(crate) static LIST: Command = Command {
 pub(crate) static ADD: Command = Command {
     name: "bans add",
     usage: &["--admin URL --token-file FILE [OPTION]… KIND NAME"],
-    about: "Bans a client, a user or a network. Whoever is connected under that name is disconnected.",
+    about: "Bans a client, a user or a network. Matching connected clients are disconnected.",
     groups: &[
         OptionGroup {
             title: "Options",
             options: &[
-                value(None, "for", "SECONDS", "How long. Default: without end."),
+                value(None, "for", "SECONDS", "Duration. Default: no end."),
                 value(None, "why", "TEXT", "The reason, for the list and the log."),
             ],
         },
@@ -40,7 +40,7 @@ pub(crate) static ADD: Command = Command {
 pub(crate) static DELETE: Command = Command {
     name: "bans delete",
     usage: &["--admin URL --token-file FILE [OPTION]… KIND NAME"],
-    about: "Takes a ban back.",
+    about: "Removes a ban.",
     groups: &[BROKER],
     notes: &["KIND is client_id, user or network.", EXITS],
 };
@@ -56,14 +56,15 @@ pub(in crate::cli) fn run(arguments: Vec<OsString>) -> Result<ExitCode, CommandE
 }
 
 fn list(mut arguments: Arguments) -> Result<ExitCode, CommandExit> {
-    let given =
-        RemoteArguments::read(&mut arguments, |_, _, arguments| Err(arguments.failure("is not understood here")))?;
-    let [] = given.word(&arguments, "no more")?;
-    let answer = given.ask(&arguments, "GET", "/v1/bans")?;
+    let given = RemoteArguments::read(&mut arguments, |_, _, arguments| {
+        Err(arguments.failure("is not supported by this command"))
+    })?;
+    let [] = given.word(&arguments, "no further arguments")?;
+    let response = given.request(&arguments, "GET", "/v1/bans")?;
     if given.json {
-        return Ok(print(&answer.body));
+        return Ok(print(&response.body));
     }
-    let value = parsed(&answer)?;
+    let value = parsed(&response)?;
     let rows: Vec<Vec<String>> = value
         .list("bans")
         .iter()
@@ -100,6 +101,6 @@ fn change(mut arguments: Arguments, method: &str) -> Result<ExitCode, CommandExi
         push_string(&mut body, &why);
     }
     body.push('}');
-    given.ask_with(&arguments, method, "/v1/bans", &body)?;
+    given.request_with_body(&arguments, method, "/v1/bans", &body)?;
     Ok(print(""))
 }

@@ -10,27 +10,30 @@ use super::{
     wrong_group,
 };
 
-const BROKER: OptionGroup = OptionGroup { title: "The broker", options: &[ADMIN, TOKEN_FILE, CA, JSON] };
-const CLIENT: OptionGroup = OptionGroup { title: "The client", options: &[MOUNT_POINT] };
+const BROKER: OptionGroup = OptionGroup { title: "Broker", options: &[ADMIN, TOKEN_FILE, CA, JSON] };
+const CLIENT: OptionGroup = OptionGroup { title: "Client", options: &[MOUNT_POINT] };
 const PAGE: [OptionSpec; 2] = [
-    value(None, "limit", "N", "So many rows, 1 to 1,000. Default: 100."),
-    value(None, "after", "TEXT", "Only what follows: what an earlier answer says at its end."),
+    value(None, "limit", "N", "Maximum number of rows, 1 to 1,000. Default: 100."),
+    value(None, "after", "TEXT", "Continue after this row: the value at the end of the previous page."),
 ];
-const AWAY: OptionSpec = flag(None, "away", "Only those of clients that are not connected.");
-const NEGLECTED: OptionSpec =
-    flag(None, "neglected", "Only those for which messages have waited longer than limits.neglected_session_s.");
+const OFFLINE: OptionSpec = flag(None, "away", "Only sessions of offline clients.");
+const NEGLECTED: OptionSpec = flag(
+    None,
+    "neglected",
+    "Only sessions with queued messages whose clients have been offline for longer than limits.neglected_session_s.",
+);
 const SEARCH: [OptionSpec; 6] = {
     let [limit, after] = PAGE;
     [
-        value(None, "search", "TEXT", "What the Client Identifier or the user name contains."),
-        value(None, "listener", "NAME", "The listener that they have come by."),
+        value(None, "search", "TEXT", "Part of the client identifier or the user name."),
+        value(None, "listener", "NAME", "The listener of the connection."),
         value(
             None,
             "sort",
             "KEY",
             "client_id, user, queued_messages, queued_bytes, in_flight, subscriptions, held_bytes or dropped_messages. Default: client_id.",
         ),
-        flag(None, "descending", "The largest first."),
+        flag(None, "descending", "Sort in descending order."),
         limit,
         after,
     ]
@@ -39,7 +42,7 @@ const SEARCH: [OptionSpec; 6] = {
 pub(crate) static LIST: Command = Command {
     name: "clients list",
     usage: &["--admin URL --token-file FILE [OPTION]…"],
-    about: "Lists the clients that are connected.",
+    about: "Lists connected clients.",
     groups: &[OptionGroup { title: "Options", options: &SEARCH }, BROKER],
     notes: &[EXITS],
 };
@@ -47,7 +50,7 @@ pub(crate) static LIST: Command = Command {
 pub(crate) static SHOW: Command = Command {
     name: "clients show",
     usage: &["--admin URL --token-file FILE [OPTION]… CLIENT"],
-    about: "Shows one client: its connection, its session, and the last messages that it did not get.",
+    about: "Shows a client: its connection, its session, and the last messages that were not delivered to it.",
     groups: &[CLIENT, BROKER],
     notes: &[EXITS],
 };
@@ -55,7 +58,7 @@ pub(crate) static SHOW: Command = Command {
 pub(crate) static DISCONNECT: Command = Command {
     name: "clients disconnect",
     usage: &["--admin URL --token-file FILE [OPTION]… CLIENT"],
-    about: "Disconnects a client. Its session stays, and it may come back; `tautwire sessions delete` ends the session.",
+    about: "Disconnects a client. Its session remains, and it may reconnect; `tautwire sessions delete` ends the session.",
     groups: &[CLIENT, BROKER],
     notes: &[EXITS],
 };
@@ -63,9 +66,9 @@ pub(crate) static DISCONNECT: Command = Command {
 pub(crate) static SESSIONS: Command = Command {
     name: "sessions list",
     usage: &["--admin URL --token-file FILE [OPTION]…"],
-    about: "Lists sessions, of clients that are connected and of those that are away.",
+    about: "Lists sessions of connected and offline clients.",
     groups: &[
-        OptionGroup { title: "Which", options: &[AWAY, NEGLECTED] },
+        OptionGroup { title: "Filters", options: &[OFFLINE, NEGLECTED] },
         OptionGroup { title: "Options", options: &SEARCH },
         BROKER,
     ],
@@ -75,7 +78,7 @@ pub(crate) static SESSIONS: Command = Command {
 pub(crate) static DELETE: Command = Command {
     name: "sessions delete",
     usage: &["--admin URL --token-file FILE [OPTION]… CLIENT"],
-    about: "Ends a session, with its subscriptions and the messages that wait for it. A client that is connected is disconnected.",
+    about: "Ends a session with its subscriptions and queued messages. A connected client is disconnected.",
     groups: &[CLIENT, BROKER],
     notes: &[EXITS],
 };
@@ -122,10 +125,10 @@ pub(super) fn split(arguments: Vec<OsString>) -> (Option<String>, Vec<OsString>)
 }
 
 fn list(mut arguments: Arguments, connected: bool) -> Result<ExitCode, CommandExit> {
-    let mut is_away = false;
+    let mut is_offline = false;
     let given = RemoteArguments::read(&mut arguments, |given, name, arguments| {
         match name {
-            "away" => is_away = true,
+            "away" => is_offline = true,
             "neglected" => given.query.push(("neglected", "true".to_owned())),
             "descending" => given.query.push(("descending", "true".to_owned())),
             name => given.query.push((name, arguments.string()?)),
@@ -133,15 +136,17 @@ fn list(mut arguments: Arguments, connected: bool) -> Result<ExitCode, CommandEx
         Ok(())
     })?;
     if !given.words.is_empty() {
-        return Err(arguments.command_failure("unexpected argument; --search finds clients by a part of their names"));
+        return Err(
+            arguments.command_failure("unexpected argument; use --search to find clients by a part of their names")
+        );
     }
     let mut given = given;
-    if connected || is_away {
-        given.query.push(("connected", (!is_away).to_string()));
+    if connected || is_offline {
+        given.query.push(("connected", (!is_offline).to_string()));
     }
-    let answer = given.ask(&arguments, "GET", "/v1/clients")?;
+    let response = given.request(&arguments, "GET", "/v1/clients")?;
     if given.json {
-        return Ok(print(&answer.body));
+        return Ok(print(&response.body));
     }
     const COLUMNS: [(&str, &str); 10] = [
         ("client", "client_id"),
@@ -155,7 +160,7 @@ fn list(mut arguments: Arguments, connected: bool) -> Result<ExitCode, CommandEx
         ("bytes", "held_bytes"),
         ("listener", "listener"),
     ];
-    let value = parsed(&answer)?;
+    let value = parsed(&response)?;
     let clients = value.list("clients");
     let rows: Vec<Vec<String>> =
         clients.iter().map(|client| COLUMNS.iter().map(|(_, name)| shown(client.get(name))).collect()).collect();
@@ -167,14 +172,15 @@ fn list(mut arguments: Arguments, connected: bool) -> Result<ExitCode, CommandEx
 }
 
 fn show(mut arguments: Arguments) -> Result<ExitCode, CommandExit> {
-    let given =
-        RemoteArguments::read(&mut arguments, |_, _, arguments| Err(arguments.failure("is not understood here")))?;
-    let [client] = given.word(&arguments, "the Client Identifier")?;
-    let answer = given.ask(&arguments, "GET", &format!("/v1/clients/{}", percent_encoded(client)))?;
+    let given = RemoteArguments::read(&mut arguments, |_, _, arguments| {
+        Err(arguments.failure("is not supported by this command"))
+    })?;
+    let [client] = given.word(&arguments, "the client identifier")?;
+    let response = given.request(&arguments, "GET", &format!("/v1/clients/{}", percent_encoded(client)))?;
     if given.json {
-        return Ok(print(&answer.body));
+        return Ok(print(&response.body));
     }
-    let value = parsed(&answer)?;
+    let value = parsed(&response)?;
     let mut text = String::new();
     if let crate::json::Value::Object(members) = &value {
         for (name, member) in members.iter().filter(|(name, _)| name != "drops") {
@@ -187,7 +193,7 @@ fn show(mut arguments: Arguments) -> Result<ExitCode, CommandExit> {
     Ok(print(&text))
 }
 
-/// The messages that a client did not get.
+/// The messages that were not delivered to a client.
 pub(super) fn drops(value: &crate::json::Value) -> String {
     let mut text = String::new();
     for event in value.list("drops") {
@@ -197,11 +203,12 @@ pub(super) fn drops(value: &crate::json::Value) -> String {
     text
 }
 
-fn end(mut arguments: Arguments, what: &str) -> Result<ExitCode, CommandExit> {
-    let given =
-        RemoteArguments::read(&mut arguments, |_, _, arguments| Err(arguments.failure("is not understood here")))?;
-    let [client] = given.word(&arguments, "the Client Identifier")?;
-    given.ask(&arguments, "DELETE", &format!("/v1/clients/{}/{what}", percent_encoded(client)))?;
+fn end(mut arguments: Arguments, resource: &str) -> Result<ExitCode, CommandExit> {
+    let given = RemoteArguments::read(&mut arguments, |_, _, arguments| {
+        Err(arguments.failure("is not supported by this command"))
+    })?;
+    let [client] = given.word(&arguments, "the client identifier")?;
+    given.request(&arguments, "DELETE", &format!("/v1/clients/{}/{resource}", percent_encoded(client)))?;
     Ok(print(""))
 }
 
@@ -210,13 +217,13 @@ fn subscriptions(mut arguments: Arguments) -> Result<ExitCode, CommandExit> {
         given.query.push((name, arguments.string()?));
         Ok(())
     })?;
-    let [client] = given.word(&arguments, "the Client Identifier")?;
+    let [client] = given.word(&arguments, "the client identifier")?;
     let path = format!("/v1/clients/{}/subscriptions", percent_encoded(client));
-    let answer = given.ask(&arguments, "GET", &path)?;
+    let response = given.request(&arguments, "GET", &path)?;
     if given.json {
-        return Ok(print(&answer.body));
+        return Ok(print(&response.body));
     }
-    let value = parsed(&answer)?;
+    let value = parsed(&response)?;
     const COLUMNS: [&str; 7] =
         ["filter", "qos", "no_local", "retain_as_published", "retain_handling", "identifier", "format"];
     let rows: Vec<Vec<String>> = value

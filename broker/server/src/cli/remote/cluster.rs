@@ -1,4 +1,4 @@
-//! `tautwire cluster`: the broker as one of several.
+//! `tautwire cluster`: shows and administers the cluster of a broker.
 
 use std::ffi::OsString;
 use std::process::ExitCode;
@@ -12,12 +12,12 @@ use crate::cluster::{Node, Plan};
 use crate::json::Value;
 use crate::stderr;
 
-const BROKER: OptionGroup = OptionGroup { title: "The broker", options: &[ADMIN, TOKEN_FILE, CA, JSON] };
+const BROKER: OptionGroup = OptionGroup { title: "Broker", options: &[ADMIN, TOKEN_FILE, CA, JSON] };
 
 pub(crate) static STATUS: Command = Command {
     name: "cluster status",
     usage: &["--admin URL --token-file FILE [OPTION]…"],
-    about: "Shows the nodes of a broker's cluster as that broker sees them, and how it is with itself.",
+    about: "Shows the nodes of a cluster as seen by the broker, and the state of the broker.",
     groups: &[BROKER],
     notes: &[EXITS],
 };
@@ -25,22 +25,22 @@ pub(crate) static STATUS: Command = Command {
 pub(crate) static DRAIN: Command = Command {
     name: "cluster drain",
     usage: &["--admin URL --token-file FILE [OPTION]… NODE"],
-    about: "Empties a node before it is stopped: it takes no clients any more, those of MQTT 5.0 are told where to go, and their\n\
-            sessions go with them. NODE is its name, as `tautwire cluster status` has it. Any broker of the cluster can be asked.",
+    about: "Drains a node before you stop it: it accepts no more clients, redirects MQTT 5.0 clients to other nodes, and hands over\n\
+            their sessions. NODE is its name in `tautwire cluster status`. You can use any broker of the cluster.",
     groups: &[
         OptionGroup {
             title: "Options",
-            options: &[flag(None, "for-good", "Tell clients not to come back: 0x9D instead of 0x9C.")],
+            options: &[flag(None, "for-good", "Redirect clients permanently: 0x9D instead of 0x9C.")],
         },
         BROKER,
     ],
-    notes: &["`tautwire cluster status` says when nothing of it is left. Started again, it takes clients.", EXITS],
+    notes: &["`tautwire cluster status` shows when it is drained. After a restart, it accepts clients again.", EXITS],
 };
 
 pub(crate) static REBALANCE: Command = Command {
     name: "cluster rebalance",
     usage: &["--admin URL --token-file FILE [OPTION]…"],
-    about: "Has a node that has more sessions than its share send some of its clients to other nodes.",
+    about: "Redirects clients of a node with more sessions than its share to other nodes.",
     groups: &[BROKER],
     notes: &[EXITS],
 };
@@ -48,10 +48,10 @@ pub(crate) static REBALANCE: Command = Command {
 pub(crate) static CHECK: Command = Command {
     name: "cluster check",
     usage: &["[--config FILE] [--cluster SERVERS] [--set KEY=VALUE]…"],
-    about: "Says whether a broker with this configuration could take part in its cluster: whether the NATS servers let it in, are new\n\
-            enough, and keep what they confirm. As the start of a broker does, it makes streams that are not there.",
+    about: "Checks whether a broker with this configuration could join its cluster: whether the NATS servers accept it, are new enough,\n\
+            and sync to disk before they confirm. Like the start of a broker, it creates missing streams.",
     groups: &[OptionGroup { title: "Options", options: CONFIG_OPTIONS }],
-    notes: &["Exit codes: 0 it could; 1 the configuration is wrong; 2 it could not."],
+    notes: &["Exit codes: 0 it could; 1 invalid configuration; 2 it could not."],
 };
 
 pub(in crate::cli) fn run(arguments: Vec<OsString>) -> Result<ExitCode, CommandExit> {
@@ -67,47 +67,48 @@ pub(in crate::cli) fn run(arguments: Vec<OsString>) -> Result<ExitCode, CommandE
 }
 
 fn status(mut arguments: Arguments) -> Result<ExitCode, CommandExit> {
-    let given =
-        RemoteArguments::read(&mut arguments, |_, _, arguments| Err(arguments.failure("is not understood here")))?;
-    let [] = given.word(&arguments, "no more")?;
-    let answer = given.ask(&arguments, "GET", "/v1/cluster")?;
+    let given = RemoteArguments::read(&mut arguments, |_, _, arguments| {
+        Err(arguments.failure("is not supported by this command"))
+    })?;
+    let [] = given.word(&arguments, "no further arguments")?;
+    let response = given.request(&arguments, "GET", "/v1/cluster")?;
     if given.json {
-        return Ok(print(&answer.body));
+        return Ok(print(&response.body));
     }
-    let value = parsed(&answer)?;
+    let value = parsed(&response)?;
     const COLUMNS: [&str; 6] = ["name", "state", "sessions", "reference", "age_ms", "life"];
     let row = |node: &Value| COLUMNS.iter().map(|name| shown(node.get(name))).collect();
     let rows: Vec<Vec<String>> = value.list("nodes").iter().map(row).collect();
     let mut text = table(&COLUMNS, &rows);
     text.push('\n');
-    for (name, told) in [("node", "name"), ("serves clients", "serving"), ("is being drained", "draining")] {
-        text.push_str(&format!("{name:<18} {}\n", shown(value.get(told))));
+    for (label, name) in [("node", "name"), ("serving", "serving"), ("draining", "draining")] {
+        text.push_str(&format!("{label:<18} {}\n", shown(value.get(name))));
     }
     text.push_str(&configuration(value.get("configuration")));
     let nats = value.get("nats");
-    for (name, told) in [("NATS", "state"), ("because", "why")] {
-        let shown = shown(nats.and_then(|nats| nats.get(told)));
+    for (label, name) in [("NATS", "state"), ("reason", "why")] {
+        let shown = shown(nats.and_then(|nats| nats.get(name)));
         if shown != "-" {
-            text.push_str(&format!("{name:<18} {shown}\n"));
+            text.push_str(&format!("{label:<18} {shown}\n"));
         }
     }
     Ok(print(&text))
 }
 
-/// How it is with what the cluster shares.
-fn configuration(told: Option<&Value>) -> String {
-    let get = |name: &str| told.and_then(|told| told.get(name));
-    let (held, latest) = (shown(get("held")), shown(get("latest")));
-    let mut text = match (get("behind") == Some(&Value::Bool(true)), held == latest) {
+/// Describes the shared configuration.
+fn configuration(status: Option<&Value>) -> String {
+    let get = |name: &str| status.and_then(|status| status.get(name));
+    let (current, latest) = (shown(get("held")), shown(get("latest")));
+    let mut text = match (get("behind") == Some(&Value::Bool(true)), current == latest) {
         (true, _) => format!(
-            "{:<18} revision {held}; it cannot take on the last one, and takes no new clients\n",
+            "{:<18} revision {current}; it cannot apply the latest one, and accepts no new clients\n",
             "configuration"
         ),
-        (false, true) => format!("{:<18} revision {held}\n", "configuration"),
-        (false, false) => format!("{:<18} revision {held}; {latest} is about to hold\n", "configuration"),
+        (false, true) => format!("{:<18} revision {current}\n", "configuration"),
+        (false, false) => format!("{:<18} revision {current}; {latest} is being applied\n", "configuration"),
     };
-    for why in told.map(|told| told.list("why")).unwrap_or_default() {
-        text.push_str(&format!("{:<18} {}\n", "because", shown(Some(why))));
+    for why in status.map(|status| status.list("why")).unwrap_or_default() {
+        text.push_str(&format!("{:<18} {}\n", "reason", shown(Some(why))));
     }
     text
 }
@@ -118,21 +119,22 @@ fn drain(mut arguments: Arguments) -> Result<ExitCode, CommandExit> {
             given.query.push(("for_good", "true".to_owned()));
             Ok(())
         }
-        _ => Err(arguments.failure("is not understood here")),
+        _ => Err(arguments.failure("is not supported by this command")),
     })?;
     let [node] = given.word(&arguments, "the name of the node")?;
     let node = node.to_owned();
     given.query.push(("node", node.clone()));
-    given.ask(&arguments, "POST", "/v1/cluster/drain")?;
-    Ok(print(&format!("{node} is being drained; `tautwire cluster status` says when nothing of it is left\n")))
+    given.request(&arguments, "POST", "/v1/cluster/drain")?;
+    Ok(print(&format!("{node} is being drained; `tautwire cluster status` shows when it is done\n")))
 }
 
 fn rebalance(mut arguments: Arguments) -> Result<ExitCode, CommandExit> {
-    let given =
-        RemoteArguments::read(&mut arguments, |_, _, arguments| Err(arguments.failure("is not understood here")))?;
-    let [] = given.word(&arguments, "no more")?;
-    given.ask(&arguments, "POST", "/v1/cluster/rebalance")?;
-    Ok(print("what the node has beyond its share is on its way to others\n"))
+    let given = RemoteArguments::read(&mut arguments, |_, _, arguments| {
+        Err(arguments.failure("is not supported by this command"))
+    })?;
+    let [] = given.word(&arguments, "no further arguments")?;
+    given.request(&arguments, "POST", "/v1/cluster/rebalance")?;
+    Ok(print("the node is redirecting its excess clients to other nodes\n"))
 }
 
 fn check(arguments: Arguments) -> Result<ExitCode, CommandExit> {
@@ -141,7 +143,7 @@ fn check(arguments: Arguments) -> Result<ExitCode, CommandExit> {
     let Some(plan) = plan else {
         return Err(CommandExit::failure(
             Exit::Usage,
-            "a broker with this configuration is alone: name NATS servers by --cluster",
+            "a broker with this configuration is not in a cluster: set --cluster to the NATS servers",
         ));
     };
     let outcome = Node::check(&plan);
@@ -151,5 +153,5 @@ fn check(arguments: Arguments) -> Result<ExitCode, CommandExit> {
     for warning in warnings {
         stderr::write_line(format_args!("tautwire: warning: {warning}"));
     }
-    Ok(print("a broker with this configuration can take part in its cluster\n"))
+    Ok(print("a broker with this configuration can join its cluster\n"))
 }

@@ -1,4 +1,4 @@
-//! Commands that ask a running broker by its admin API.
+//! Commands that use the admin API of a running broker.
 
 pub(super) mod bans;
 pub(super) mod clients;
@@ -15,21 +15,20 @@ use std::io::BufRead;
 use std::path::PathBuf;
 
 use super::arguments::{Argument, Arguments, Command, OptionSpec, flag};
-use super::contract::http::{Admin, Answer};
+use super::contract::http::{AdminClient, ApiResponse};
 use super::contract::source::{ADMIN, CA, TOKEN_FILE};
 use super::{CommandExit, Exit};
 use crate::json::{self, Value};
 use crate::time::UtcTime;
 
-const JSON: OptionSpec = flag(None, "json", "Print the answer of the admin API as it is.");
+const JSON: OptionSpec = flag(None, "json", "Print the raw response of the admin API.");
 
 const MOUNT_POINT: OptionSpec =
-    super::arguments::value(None, "mount-point", "PREFIX", "The mount point behind which the client is.");
+    super::arguments::value(None, "mount-point", "PREFIX", "The mount point of the client.");
 
-const EXITS: &str =
-    "Exit codes: 0 done; 1 the arguments are wrong; 2 the broker could not be asked; 3 refused, or not there.";
+const EXITS: &str = "Exit codes: 0 done; 1 invalid arguments; 2 no connection to the broker; 3 refused, or not found.";
 
-/// The options that all of these commands have, and what else was given.
+/// The common options of these commands, and the other arguments.
 #[derive(Debug, Default)]
 struct RemoteArguments {
     admin: Option<String>,
@@ -37,12 +36,12 @@ struct RemoteArguments {
     ca: Option<PathBuf>,
     json: bool,
     words: Vec<String>,
-    /// What the address says behind `?`.
+    /// The query parameters.
     query: Vec<(&'static str, String)>,
 }
 
 impl RemoteArguments {
-    /// Reads all arguments; `take` takes the options that the command alone has.
+    /// Reads all arguments; `take` handles the options specific to a command.
     fn read(
         arguments: &mut Arguments,
         mut take: impl FnMut(&mut RemoteArguments, &'static str, &mut Arguments) -> Result<(), CommandExit>,
@@ -62,33 +61,39 @@ impl RemoteArguments {
         Ok(given)
     }
 
-    /// The only word, such as the Client Identifier.
-    fn word<const N: usize>(&self, arguments: &Arguments, what: &str) -> Result<[&str; N], CommandExit> {
+    /// The positional arguments, such as the client identifier; `expected` describes them in the error message.
+    fn word<const N: usize>(&self, arguments: &Arguments, expected: &str) -> Result<[&str; N], CommandExit> {
         let words: Vec<&str> = self.words.iter().map(String::as_str).collect();
-        words.try_into().map_err(|_| arguments.command_failure(&format!("write {what}")))
+        words.try_into().map_err(|_| arguments.command_failure(&format!("expected {expected}")))
     }
 
-    /// Asks for what is at `path`, with the query; refusals are failures.
-    fn ask(&self, arguments: &Arguments, method: &str, path: &str) -> Result<Answer, CommandExit> {
-        self.ask_with(arguments, method, path, "")
+    /// Sends a request to `path` with the query; a refusal is an error.
+    fn request(&self, arguments: &Arguments, method: &str, path: &str) -> Result<ApiResponse, CommandExit> {
+        self.request_with_body(arguments, method, path, "")
     }
 
-    /// The same with a body.
-    fn ask_with(&self, arguments: &Arguments, method: &str, path: &str, body: &str) -> Result<Answer, CommandExit> {
-        let answer = self.api(arguments)?.ask(method, &self.with_query(path), body)?;
-        if answer.status < 300 { Ok(answer) } else { Err(answer.refusal()) }
+    /// Sends a request with a body.
+    fn request_with_body(
+        &self,
+        arguments: &Arguments,
+        method: &str,
+        path: &str,
+        body: &str,
+    ) -> Result<ApiResponse, CommandExit> {
+        let response = self.api(arguments)?.request(method, &self.with_query(path), body)?;
+        if response.status < 300 { Ok(response) } else { Err(response.refusal()) }
     }
 
-    /// What is at `path`, with the query, as it comes.
+    /// Gets `path` with the query as a stream.
     fn open(&self, arguments: &Arguments, path: &str) -> Result<impl BufRead + use<>, CommandExit> {
         self.api(arguments)?.open_stream(&self.with_query(path))
     }
 
-    fn api(&self, arguments: &Arguments) -> Result<Admin, CommandExit> {
+    fn api(&self, arguments: &Arguments) -> Result<AdminClient, CommandExit> {
         let (Some(url), Some(file)) = (&self.admin, &self.token_file) else {
-            return Err(arguments.command_failure("--admin and --token-file are needed"));
+            return Err(arguments.command_failure("--admin and --token-file are required"));
         };
-        Admin::open(url, file, self.ca.as_deref()).map_err(|error| arguments.command_failure(&error))
+        AdminClient::open(url, file, self.ca.as_deref()).map_err(|error| arguments.command_failure(&error))
     }
 
     fn with_query(&self, path: &str) -> String {
@@ -99,16 +104,13 @@ impl RemoteArguments {
     }
 }
 
-fn parsed(answer: &Answer) -> Result<Value, CommandExit> {
-    json::parse(&answer.body).map_err(|error| {
-        CommandExit::failure(
-            Exit::Connection,
-            format!("the answer of the admin API is not understood: {}", error.message),
-        )
+fn parsed(response: &ApiResponse) -> Result<Value, CommandExit> {
+    json::parse(&response.body).map_err(|error| {
+        CommandExit::failure(Exit::Connection, format!("invalid response from the admin API: {}", error.message))
     })
 }
 
-/// A text as a part of an address.
+/// Percent-encodes text for a URL.
 fn percent_encoded(text: &str) -> String {
     let mut encoded = String::with_capacity(text.len());
     for byte in text.bytes() {
@@ -120,7 +122,7 @@ fn percent_encoded(text: &str) -> String {
     encoded
 }
 
-/// A scalar as a person reads it.
+/// Formats a scalar for people.
 fn shown(value: Option<&Value>) -> String {
     match value {
         Some(Value::Text(text)) => text.chars().filter(|character| !character.is_control()).collect(),
@@ -138,7 +140,7 @@ fn compact(value: &Value) -> String {
     text
 }
 
-/// A moment as a person reads it, from a number of which so many make a second.
+/// Formats a time; `in_a_second` is the number of its units per second.
 fn moment(value: Option<&Value>, in_a_second: u64) -> String {
     match value {
         Some(Value::Number(number)) => number
@@ -148,7 +150,7 @@ fn moment(value: Option<&Value>, in_a_second: u64) -> String {
     }
 }
 
-/// Rows below headings, the columns as wide as they must be.
+/// A table with headings and aligned columns.
 fn table(headings: &[&str], rows: &[Vec<String>]) -> String {
     let mut widths: Vec<usize> = headings.iter().map(|heading| heading.chars().count()).collect();
     for row in rows {

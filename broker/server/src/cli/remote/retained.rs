@@ -1,4 +1,4 @@
-//! `tautwire retained`: the retained messages of a running broker.
+//! `tautwire retained`: lists, shows and deletes retained messages of a running broker.
 
 use std::ffi::OsString;
 use std::process::ExitCode;
@@ -12,29 +12,29 @@ use super::{
 };
 use crate::json::Value;
 
-const BROKER: OptionGroup = OptionGroup { title: "The broker", options: &[ADMIN, TOKEN_FILE, CA, JSON] };
+const BROKER: OptionGroup = OptionGroup { title: "Broker", options: &[ADMIN, TOKEN_FILE, CA, JSON] };
 
 pub(crate) static LIST: Command = Command {
     name: "retained list",
     usage: &["--admin URL --token-file FILE [OPTION]… [FILTER]"],
-    about: "Lists retained messages in the order of their topics: all of them, or those whose topics FILTER covers.",
+    about: "Lists retained messages ordered by topic: all of them, or those whose topics match FILTER.",
     groups: &[
         OptionGroup {
             title: "Options",
             options: &[
-                value(None, "limit", "N", "So many rows, 1 to 1,000. Default: 100."),
-                value(None, "after", "TOPIC", "Only what follows this topic."),
+                value(None, "limit", "N", "Maximum number of rows, 1 to 1,000. Default: 100."),
+                value(None, "after", "TOPIC", "Continue after this topic."),
             ],
         },
         BROKER,
     ],
-    notes: &["`tautwire retained list '$SYS/#'` lists those of the broker itself.", EXITS],
+    notes: &["`tautwire retained list '$SYS/#'` lists the topics of the broker itself.", EXITS],
 };
 
 pub(crate) static SHOW: Command = Command {
     name: "retained show",
     usage: &["--admin URL --token-file FILE [OPTION]… TOPIC"],
-    about: "Shows the message that TOPIC retains, and its payload: as JSON where the contract of the topic knows it, else as text or base64.",
+    about: "Shows the retained message of TOPIC with its payload: as JSON if the topic has a contract, otherwise as text or base64.",
     groups: &[BROKER],
     notes: &[EXITS],
 };
@@ -42,8 +42,8 @@ pub(crate) static SHOW: Command = Command {
 pub(crate) static DELETE: Command = Command {
     name: "retained delete",
     usage: &["--admin URL --token-file FILE [OPTION]… FILTER"],
-    about: "Removes the retained messages whose topics FILTER covers, as an empty retained message to each topic would. Clients that\n\
-            subscribe to such a topic get an empty message.",
+    about: "Deletes the retained messages whose topics match FILTER, like an empty retained message to each topic. Subscribers of\n\
+            such a topic get an empty message.",
     groups: &[BROKER],
     notes: &["Quote FILTER: '#' begins a comment in most shells.", EXITS],
 };
@@ -67,11 +67,11 @@ fn list(mut arguments: Arguments) -> Result<ExitCode, CommandExit> {
         let [filter] = given.word(&arguments, "one FILTER at most")?.map(str::to_owned);
         given.query.push(("filter", filter));
     }
-    let answer = given.ask(&arguments, "GET", "/v1/retained")?;
+    let response = given.request(&arguments, "GET", "/v1/retained")?;
     if given.json {
-        return Ok(print(&answer.body));
+        return Ok(print(&response.body));
     }
-    let value = parsed(&answer)?;
+    let value = parsed(&response)?;
     const COLUMNS: [&str; 6] = ["topic", "qos", "payload_bytes", "expires_ms", "content_type", "contract"];
     let row = |message: &Value| {
         let cell = |name: &&str| match *name {
@@ -90,14 +90,15 @@ fn list(mut arguments: Arguments) -> Result<ExitCode, CommandExit> {
 }
 
 fn show(mut arguments: Arguments) -> Result<ExitCode, CommandExit> {
-    let given =
-        RemoteArguments::read(&mut arguments, |_, _, arguments| Err(arguments.failure("is not understood here")))?;
+    let given = RemoteArguments::read(&mut arguments, |_, _, arguments| {
+        Err(arguments.failure("is not supported by this command"))
+    })?;
     let [topic] = given.word(&arguments, "the TOPIC")?;
-    let answer = given.ask(&arguments, "GET", &format!("/v1/retained/{}", percent_encoded(topic)))?;
+    let response = given.request(&arguments, "GET", &format!("/v1/retained/{}", percent_encoded(topic)))?;
     if given.json {
-        return Ok(print(&answer.body));
+        return Ok(print(&response.body));
     }
-    let value = parsed(&answer)?;
+    let value = parsed(&response)?;
     let mut text = String::new();
     for (name, shown) in [
         ("topic", shown(value.get("topic"))),
@@ -113,7 +114,7 @@ fn show(mut arguments: Arguments) -> Result<ExitCode, CommandExit> {
     Ok(print(&text))
 }
 
-/// A payload as a person reads it.
+/// Formats a payload for people.
 pub(super) fn payload(value: &Value) -> String {
     let visible = |text: &str| text.chars().filter(|character| *character == '\n' || !character.is_control()).collect();
     match (value.get("decoded"), value.get("text"), value.get("payload_base64")) {
@@ -125,14 +126,15 @@ pub(super) fn payload(value: &Value) -> String {
 }
 
 fn delete(mut arguments: Arguments) -> Result<ExitCode, CommandExit> {
-    let mut given =
-        RemoteArguments::read(&mut arguments, |_, _, arguments| Err(arguments.failure("is not understood here")))?;
+    let mut given = RemoteArguments::read(&mut arguments, |_, _, arguments| {
+        Err(arguments.failure("is not supported by this command"))
+    })?;
     let [filter] = given.word(&arguments, "the FILTER")?.map(str::to_owned);
     given.query.push(("filter", filter));
     let mut deleted = 0;
     loop {
-        let answer = given.ask(&arguments, "DELETE", "/v1/retained")?;
-        let value = parsed(&answer)?;
+        let response = given.request(&arguments, "DELETE", "/v1/retained")?;
+        let value = parsed(&response)?;
         let number = |name| shown(value.get(name)).parse::<u64>().unwrap_or(0);
         deleted += number("deleted");
         let has_more = matches!(value.get("more"), Some(Value::Bool(true)));
@@ -148,7 +150,7 @@ fn delete(mut arguments: Arguments) -> Result<ExitCode, CommandExit> {
             text.push_str(&format!("not allowed: {refused}\n"));
         }
         if has_more {
-            text.push_str("some are left: the broker is behind; try again\n");
+            text.push_str("not all were deleted because the broker is busy; try again\n");
         }
         return Ok(print(&text));
     }

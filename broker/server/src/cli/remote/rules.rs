@@ -10,17 +10,17 @@ use crate::json::Value;
 pub(crate) static LIST: Command = Command {
     name: "acl list",
     usage: &["--admin URL --token-file FILE [OPTION]…"],
-    about: "Lists the access rules that hold in a running broker, in the order in which they are asked, with file and line.",
+    about: "Lists the access rules of a running broker in the order of evaluation, with file and line.",
     groups: &[
         OptionGroup {
             title: "Options",
             options: &[
-                value(None, "role", "NAME", "The rules of this role alone."),
-                value(None, "limit", "N", "How many, 1 to 1,000. Default: 100."),
-                value(None, "after", "NUMBER", "Those behind this one."),
+                value(None, "role", "NAME", "Only rules of this role."),
+                value(None, "limit", "N", "Maximum number of rows, 1 to 1,000. Default: 100."),
+                value(None, "after", "NUMBER", "Continue after this rule."),
             ],
         },
-        OptionGroup { title: "The broker", options: &[ADMIN, TOKEN_FILE, JSON] },
+        OptionGroup { title: "Broker", options: &[ADMIN, TOKEN_FILE, JSON] },
     ],
     notes: &[EXITS],
 };
@@ -31,12 +31,12 @@ pub(in crate::cli) fn list(parser: lexopt::Parser) -> Result<ExitCode, CommandEx
         given.query.push((name, arguments.string()?));
         Ok(())
     })?;
-    let [] = given.word(&arguments, "no more")?;
-    let answer = given.ask(&arguments, "GET", "/v1/rules")?;
+    let [] = given.word(&arguments, "no further arguments")?;
+    let response = given.request(&arguments, "GET", "/v1/rules")?;
     if given.json {
-        return Ok(print(&answer.body));
+        return Ok(print(&response.body));
     }
-    let value = parsed(&answer)?;
+    let value = parsed(&response)?;
     if value.get("open") == Some(&Value::Bool(true)) {
         return Ok(print("there are no access rules: clients may publish and subscribe to everything\n"));
     }

@@ -1,4 +1,4 @@
-//! `tautwire cluster config`: rules, users, contracts and bans that the nodes of a cluster share.
+//! `tautwire cluster config`: shows and changes the rules, users, contracts and bans that a cluster shares.
 
 use std::fs::{self, OpenOptions};
 use std::io::Write as _;
@@ -16,9 +16,9 @@ use crate::json::{Value, push_string};
 use crate::shared::Part;
 
 const PATH: &str = "/v1/cluster/configuration";
-/// The longest file that is read. What a revision may have is less, and the broker says it.
+/// Largest file that is read. The limit of a revision is lower, and the broker reports it.
 const FILE_MAX_BYTES: usize = 16 << 20;
-/// Parts that are one file each, and what `pull` calls it.
+/// Parts that consist of one file, with its name for `pull`.
 const FILES: [(Part, &str); 3] = [(Part::Acl, "access.toml"), (Part::Users, "users"), (Part::Bans, "bans.json")];
 const CONTRACTS_FOLDER: &str = "contracts";
 
@@ -29,35 +29,35 @@ pub(crate) static COMMAND: Command = Command {
         "push [--acl FILE] [--users FILE] [--contracts DIR] [--bans FILE] [--without PART]… [--expect NUMBER] --admin URL --token-file FILE",
         "pull --admin URL --token-file FILE [OPTION]… DIR",
     ],
-    about: "Shows and changes what all nodes of a cluster share: access rules, users, contracts and bans, in one revision with a number. Ask\n\
-            any node. `push` has it checked and taken on by all of them; parts that are not named stay. `pull` writes what is shared into a\n\
-            directory, the hashes of passwords, too.",
+    about: "Shows and changes the shared configuration of a cluster: access rules, users, contracts and bans, in numbered revisions. You\n\
+            can use any node. With `push`, the nodes check and apply a new revision; parts that are not given are unchanged. `pull` writes\n\
+            the shared configuration to a directory, including password hashes.",
     groups: &[
         OptionGroup {
             title: "Options of push",
             options: &[
-                value(None, "acl", "FILE", "Access rules, in place of acl.file on each node."),
-                value(None, "users", "FILE", "Users, in place of auth.password_file on each node."),
-                value(None, "contracts", "DIR", "Contracts, in place of contracts.path on each node."),
-                value(None, "bans", "FILE", "Bans in place of those that are shared, as pull writes them."),
-                value(None, "without", "acl|users|contracts|bans", "Share this no more: each node has its own again."),
+                value(None, "acl", "FILE", "Access rules, replacing acl.file on each node."),
+                value(None, "users", "FILE", "Users, replacing auth.password_file on each node."),
+                value(None, "contracts", "DIR", "Contracts, replacing contracts.path on each node."),
+                value(None, "bans", "FILE", "Bans, replacing the shared ones, in the format of pull."),
                 value(
                     None,
-                    "expect",
-                    "NUMBER",
-                    "The revision that the change is made on; another one is not replaced. Default: the one that holds.",
+                    "without",
+                    "acl|users|contracts|bans",
+                    "Stop sharing this part: each node uses its own again.",
                 ),
+                value(None, "expect", "NUMBER", "Replace only this revision. Default: the current one."),
             ],
         },
-        OptionGroup { title: "The broker", options: &[ADMIN, TOKEN_FILE, CA, JSON] },
+        OptionGroup { title: "Broker", options: &[ADMIN, TOKEN_FILE, CA, JSON] },
     ],
     notes: &[EXITS],
 };
 
-/// What `push` takes.
+/// The arguments of `push`.
 #[derive(Default)]
 struct PushArguments {
-    /// Files, and the folder of the contracts.
+    /// Files, and the folder of contracts.
     parts: Vec<(Part, PathBuf)>,
     removed: Vec<String>,
     expected: Option<String>,
@@ -83,29 +83,29 @@ pub(super) fn run(mut arguments: Arguments) -> Result<ExitCode, CommandExit> {
 }
 
 fn show(given: &RemoteArguments, arguments: &Arguments) -> Result<ExitCode, CommandExit> {
-    let answer = given.ask(arguments, "GET", PATH)?;
+    let response = given.request(arguments, "GET", PATH)?;
     if given.json {
-        return Ok(print(&answer.body));
+        return Ok(print(&response.body));
     }
-    Ok(print(&described(&parsed(&answer)?)))
+    Ok(print(&described(&parsed(&response)?)))
 }
 
-/// What is shared, for a person.
+/// Formats the shared configuration for people.
 fn described(value: &Value) -> String {
     let mut text = String::new();
-    for (name, told) in [("revision", "number"), ("holds here", "held"), ("is behind", "behind")] {
-        text.push_str(&format!("{name:<11} {}\n", shown(value.get(told))));
+    for (label, name) in [("revision", "number"), ("current", "held"), ("is behind", "behind")] {
+        text.push_str(&format!("{label:<11} {}\n", shown(value.get(name))));
     }
     for why in value.list("why") {
-        text.push_str(&format!("because     {}\n", shown(Some(why))));
+        text.push_str(&format!("reason      {}\n", shown(Some(why))));
     }
     let parts = value.get("parts");
-    let row = |name: &str, told: &Value| vec![name.to_owned(), shown(told.get("bytes")), shown(told.get("sha256"))];
+    let row = |name: &str, part: &Value| vec![name.to_owned(), shown(part.get("bytes")), shown(part.get("sha256"))];
     let mut rows = Vec::new();
     for part in Part::ALL {
-        let Some(told) = parts.and_then(|parts| parts.get(part.name())) else { continue };
-        rows.push(row(part.name(), told));
-        rows.extend(told.list("files").iter().map(|file| row(&format!("  {}", shown(file.get("path"))), file)));
+        let Some(summary) = parts.and_then(|parts| parts.get(part.name())) else { continue };
+        rows.push(row(part.name(), summary));
+        rows.extend(summary.list("files").iter().map(|file| row(&format!("  {}", shown(file.get("path"))), file)));
     }
     text.push('\n');
     text.push_str(&match rows.is_empty() {
@@ -119,18 +119,18 @@ fn push(given: &RemoteArguments, pushed: PushArguments, arguments: &Arguments) -
     let body = pushed.body(arguments)?;
     let expected = match pushed.expected {
         Some(expected) => expected,
-        None => shown(parsed(&given.ask(arguments, "GET", PATH)?)?.get("number")),
+        None => shown(parsed(&given.request(arguments, "GET", PATH)?)?.get("number")),
     };
     let path = format!("{PATH}?expect={}", super::percent_encoded(&expected));
-    let answer = given.ask_with(arguments, "PUT", &path, &body)?;
+    let response = given.request_with_body(arguments, "PUT", &path, &body)?;
     if given.json {
-        return Ok(print(&answer.body));
+        return Ok(print(&response.body));
     }
-    Ok(print(&described(&parsed(&answer)?)))
+    Ok(print(&described(&parsed(&response)?)))
 }
 
 impl PushArguments {
-    /// The request: each part that is to be another one, or none.
+    /// The request: each part to replace or to remove.
     fn body(&self, arguments: &Arguments) -> Result<String, CommandExit> {
         let mut members = Vec::new();
         for (part, path) in &self.parts {
@@ -162,7 +162,7 @@ impl PushArguments {
     }
 }
 
-/// The files of a folder, by their paths in it.
+/// The files of a folder as JSON, by relative path.
 fn contracts_json(folder: &Path) -> Result<String, CommandExit> {
     let files = contracts::read(folder).map_err(|errors| failure(&contracts::format_errors(folder, &errors)))?;
     let files: Vec<String> =
@@ -177,8 +177,8 @@ fn json_text(text: &str) -> String {
 }
 
 fn pull(given: &RemoteArguments, folder: &Path, arguments: &Arguments) -> Result<ExitCode, CommandExit> {
-    let answer = given.ask(arguments, "GET", &format!("{PATH}?content=true"))?;
-    let value = parsed(&answer)?;
+    let response = given.request(arguments, "GET", &format!("{PATH}?content=true"))?;
+    let value = parsed(&response)?;
     let content = value.get("content");
     let mut written = Vec::new();
     let mut write = |name: &str, text: &str| {
@@ -194,9 +194,12 @@ fn pull(given: &RemoteArguments, folder: &Path, arguments: &Arguments) -> Result
     }
     if let Some(Value::Object(files)) = content.and_then(|content| content.get(Part::Contracts.name())) {
         for (path, text) in files {
-            // What a broker says does not lead anywhere else.
+            // Paths from the broker must not lead outside the directory.
             let Some(text) = text.as_text().filter(|_| contracts::is_file(path)) else {
-                return Err(CommandExit::failure(Exit::Connection, format!("{path:?} is no file of contracts")));
+                return Err(CommandExit::failure(
+                    Exit::Connection,
+                    format!("{path:?} is not a path of a contract file"),
+                ));
             };
             write(&format!("{CONTRACTS_FOLDER}/{path}"), text)?;
         }
@@ -206,7 +209,7 @@ fn pull(given: &RemoteArguments, folder: &Path, arguments: &Arguments) -> Result
     Ok(print(&written.concat()))
 }
 
-/// Writes a file that is not there yet, for its owner alone: it may have hashes of passwords.
+/// Writes a new file with access for its owner only, because it may contain password hashes.
 fn write_new(path: &Path, text: &str) -> std::io::Result<()> {
     if let Some(folder) = path.parent() {
         fs::create_dir_all(folder)?;

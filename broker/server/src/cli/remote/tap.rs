@@ -1,4 +1,4 @@
-//! `tautwire tap`: what is published, as it is.
+//! `tautwire tap`: prints messages as they are published.
 
 use std::io::{BufRead as _, Write as _};
 use std::process::ExitCode;
@@ -13,8 +13,8 @@ use crate::stderr;
 pub(crate) static COMMAND: Command = Command {
     name: "tap",
     usage: &["--admin URL --token-file FILE [OPTION]… [FILTER]"],
-    about: "Prints messages as they are published: when, by whom, where, and the payload, as JSON where the contract of the topic knows it.\n\
-            FILTER is what a subscription would have, with mount points; without one, all messages are shown but those of the broker.",
+    about: "Prints messages as they are published: time, client, topic and payload, as JSON if the topic has a contract. FILTER is a topic\n\
+            filter that includes mount points; without it, all messages are shown except those of the broker itself.",
     groups: &[
         OptionGroup {
             title: "Options",
@@ -23,16 +23,16 @@ pub(crate) static COMMAND: Command = Command {
                     None,
                     "rate",
                     "N",
-                    "At most so many messages in a second, 1 to 500; the rest is counted. Default: 50.",
+                    "Maximum number of messages per second, 1 to 500; the others are counted. Default: 50.",
                 ),
-                value(Some('C'), "count", "N", "End after so many messages."),
+                value(Some('C'), "count", "N", "End after this many messages."),
             ],
         },
-        OptionGroup { title: "The broker", options: &[ADMIN, TOKEN_FILE, CA, JSON] },
+        OptionGroup { title: "Broker", options: &[ADMIN, TOKEN_FILE, CA, JSON] },
     ],
     notes: &[
-        "The audit log says who has watched what. A tap sees what publishers send, also where nobody subscribes, and changes nothing.",
-        "Exit codes: 0 done; 1 the arguments are wrong; 2 the broker could not be asked, or has ended the tap; 3 refused.",
+        "The audit log records taps. A tap shows messages even if nobody subscribes to them, and has no effect on their delivery.",
+        "Exit codes: 0 done; 1 invalid arguments; 2 no connection to the broker, or the broker ended the tap; 3 refused.",
     ],
 };
 
@@ -53,17 +53,16 @@ pub(in crate::cli) fn run(parser: lexopt::Parser) -> Result<ExitCode, CommandExi
     let events = given.open(&arguments, "/v1/tap")?;
     let mut event = String::new();
     for line in events.lines() {
-        let line =
-            line.map_err(|error| CommandExit::failure(Exit::Connection, format!("the tap has ended: {error}")))?;
+        let line = line.map_err(|error| CommandExit::failure(Exit::Connection, format!("the tap ended: {error}")))?;
         if let Some(name) = line.strip_prefix("event: ") {
             name.clone_into(&mut event);
         } else if let Some(data) = line.strip_prefix("data: ") {
             let value = json::parse(data).map_err(|error| {
-                CommandExit::failure(Exit::Connection, format!("the tap is not understood: {}", error.message))
+                CommandExit::failure(Exit::Connection, format!("invalid event in the tap: {}", error.message))
             })?;
             if event == "skipped" {
                 stderr::write_line(format_args!(
-                    "tautwire: {} messages were skipped; --rate shows more",
+                    "tautwire: {} messages were skipped; use --rate to show more",
                     shown(value.get("count"))
                 ));
                 continue;
@@ -84,5 +83,5 @@ pub(in crate::cli) fn run(parser: lexopt::Parser) -> Result<ExitCode, CommandExi
             }
         }
     }
-    Err(CommandExit::failure(Exit::Connection, "the broker has ended the tap"))
+    Err(CommandExit::failure(Exit::Connection, "the broker ended the tap"))
 }

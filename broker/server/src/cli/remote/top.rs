@@ -1,4 +1,4 @@
-//! `tautwire top`: how a running broker is, again and again.
+//! `tautwire top`: shows live statistics of a running broker.
 
 use std::fmt::Write as _;
 use std::io::{IsTerminal as _, Write as _};
@@ -14,26 +14,26 @@ use crate::json::Value;
 pub(crate) static COMMAND: Command = Command {
     name: "top",
     usage: &["--admin URL --token-file FILE [OPTION]…"],
-    about: "Shows how the broker is, the clients for which most messages wait, and the topics with most retained messages, every other\n\
-            second. Ctrl-C ends it.",
+    about: "Shows statistics of the broker, the clients with the most queued messages, and the topics with the most retained messages,\n\
+            every two seconds. Stop it with Ctrl-C.",
     groups: &[
         OptionGroup {
             title: "Options",
             options: &[
-                flag(None, "once", "Print it once, and end."),
-                value(None, "interval", "SECONDS", "Time between two looks, 1 to 3,600. Default: 2."),
-                value(None, "rows", "N", "Clients and topics to show, 1 to 100. Default: 10."),
+                flag(None, "once", "Print the statistics once."),
+                value(None, "interval", "SECONDS", "Interval between updates, 1 to 3,600. Default: 2."),
+                value(None, "rows", "N", "Number of clients and topics, 1 to 100. Default: 10."),
             ],
         },
-        OptionGroup { title: "The broker", options: &[ADMIN, TOKEN_FILE, CA, JSON] },
+        OptionGroup { title: "Broker", options: &[ADMIN, TOKEN_FILE, CA, JSON] },
     ],
     notes: &[
-        "With --json, each look is an object on a line: overview, clients, topics and topic_metrics, as the admin API gives them.",
+        "With --json, each update is one JSON object per line with overview, clients, topics and topic_metrics of the admin API.",
         EXITS,
     ],
 };
 
-/// Moves to the beginning of the screen; clears the rest of a line, and of the screen.
+/// Terminal codes: move to the top left, clear the rest of the line, clear the rest of the screen.
 const HOME: &str = "\x1b[H";
 const CLEAR_LINE: &str = "\x1b[K";
 const CLEAR_BELOW: &str = "\x1b[J";
@@ -49,12 +49,12 @@ const CLIENT_COLUMNS: [(&str, &str); 8] = [
     ("held bytes", "held_bytes"),
 ];
 
-/// One look.
+/// The statistics at one time.
 struct Snapshot {
     overview: Value,
     clients: Value,
     topics: Value,
-    counted: Value,
+    topic_metrics: Value,
     json: String,
 }
 
@@ -66,16 +66,16 @@ pub(in crate::cli) fn run(parser: lexopt::Parser) -> Result<ExitCode, CommandExi
             "once" => once = true,
             "interval" => interval_s = arguments.number(1..=3_600)?,
             "rows" => rows = arguments.number(1..=100)?,
-            _ => return Err(arguments.failure("is not understood here")),
+            _ => return Err(arguments.failure("is not supported by this command")),
         }
         Ok(())
     })?;
-    let [] = given.word(&arguments, "no more")?;
+    let [] = given.word(&arguments, "no further arguments")?;
     let is_screen = !once && !given.json && std::io::stdout().is_terminal();
-    let mut before = None;
+    let mut previous = None;
     loop {
-        let look = Snapshot::take(&mut given, &arguments, rows)?;
-        let text = if given.json { look.json.clone() } else { look.render(before.as_ref(), rows as usize) };
+        let snapshot = Snapshot::take(&mut given, &arguments, rows)?;
+        let text = if given.json { snapshot.json.clone() } else { snapshot.render(previous.as_ref(), rows as usize) };
         let text = if is_screen { on_screen(&text) } else { text };
         let mut out = std::io::stdout().lock();
         let is_written = out.write_all(text.as_bytes()).and_then(|()| out.flush());
@@ -83,7 +83,7 @@ pub(in crate::cli) fn run(parser: lexopt::Parser) -> Result<ExitCode, CommandExi
         if once || is_written.is_err() {
             return Ok(ExitCode::SUCCESS);
         }
-        before = Some(look);
+        previous = Some(snapshot);
         thread::sleep(Duration::from_secs(interval_s));
     }
 }
@@ -95,28 +95,28 @@ fn on_screen(text: &str) -> String {
 
 impl Snapshot {
     fn take(given: &mut RemoteArguments, arguments: &Arguments, rows: u64) -> Result<Snapshot, CommandExit> {
-        let mut ask = |path: &str, query: &[(&'static str, &str)]| {
+        let mut get = |path: &str, query: &[(&'static str, &str)]| {
             given.query = query.iter().map(|(name, value)| (*name, (*value).to_owned())).collect();
-            let answer = given.ask(arguments, "GET", path)?;
-            Ok::<_, CommandExit>((parsed(&answer)?, answer.body))
+            let response = given.request(arguments, "GET", path)?;
+            Ok::<_, CommandExit>((parsed(&response)?, response.body))
         };
-        let (overview, overview_json) = ask("/v1/overview", &[])?;
+        let (overview, overview_json) = get("/v1/overview", &[])?;
         let limit = rows.to_string();
-        let wanted = [("sort", "queued_messages"), ("descending", "true"), ("limit", &*limit)];
-        let (clients, clients_json) = ask("/v1/clients", &wanted)?;
-        let (topics, topics_json) = ask("/v1/topics", &[("limit", "1000")])?;
+        let client_query = [("sort", "queued_messages"), ("descending", "true"), ("limit", &*limit)];
+        let (clients, clients_json) = get("/v1/clients", &client_query)?;
+        let (topics, topics_json) = get("/v1/topics", &[("limit", "1000")])?;
         let [overview_json, clients_json, topics_json] =
             [overview_json, clients_json, topics_json].map(|json| json.trim_end().to_owned());
-        let (counted, counted_json) = ask("/v1/topic-metrics", &[])?;
+        let (topic_metrics, topic_metrics_json) = get("/v1/topic-metrics", &[])?;
         let json = format!(
             "{{\"overview\":{overview_json},\"clients\":{clients_json},\"topics\":{topics_json},\"topic_metrics\":{}}}\n",
-            counted_json.trim_end(),
+            topic_metrics_json.trim_end(),
         );
-        Ok(Snapshot { overview, clients, topics, counted, json })
+        Ok(Snapshot { overview, clients, topics, topic_metrics, json })
     }
 
-    fn render(&self, before: Option<&Snapshot>, rows: usize) -> String {
-        let mut text = self.summary(before);
+    fn render(&self, previous: Option<&Snapshot>, rows: usize) -> String {
+        let mut text = self.summary(previous);
         let client = |client: &Value| {
             let cell = |name: &&str| shown(client.get(name));
             CLIENT_COLUMNS.iter().map(|(_, name)| cell(name)).collect()
@@ -133,22 +133,27 @@ impl Snapshot {
         let topics: Vec<Vec<String>> = topics.iter().take(rows).map(topic).collect();
         text.push('\n');
         text.push_str(&table(&["topic", "retained"], &topics));
-        self.push_counted(&mut text, before);
+        self.push_topic_metrics(&mut text, previous);
         text
     }
 
-    /// Messages by topic filter, where there are any filters.
-    fn push_counted(&self, text: &mut String, before: Option<&Snapshot>) {
-        let counted = self.counted.list("topics");
-        if counted.is_empty() {
+    /// Appends the counts by topic filter, if there are any filters.
+    fn push_topic_metrics(&self, text: &mut String, previous: Option<&Snapshot>) {
+        let topic_metrics = self.topic_metrics.list("topics");
+        if topic_metrics.is_empty() {
             return;
         }
         let row = |topic: &Value| {
             let filter = shown(topic.get("filter"));
-            let earlier = before.and_then(|before| {
-                before.counted.list("topics").iter().find(|earlier| earlier.text("filter") == topic.text("filter"))
+            let earlier = previous.and_then(|previous| {
+                previous
+                    .topic_metrics
+                    .list("topics")
+                    .iter()
+                    .find(|earlier| earlier.text("filter") == topic.text("filter"))
             });
-            let seconds = before.map(|before| (number(&before.overview, "now_ms"), number(&self.overview, "now_ms")));
+            let seconds =
+                previous.map(|previous| (number(&previous.overview, "now_ms"), number(&self.overview, "now_ms")));
             let per_second = |name: &str| {
                 let (then_ms, now_ms) = seconds?;
                 let more = number(topic, name).checked_sub(number(earlier?, name))?;
@@ -158,21 +163,21 @@ impl Snapshot {
             let dropped = grouped(number(topic, "messages_dropped"));
             vec![filter, cell("messages_received"), cell("messages_delivered"), dropped]
         };
-        let rows: Vec<Vec<String>> = counted.iter().map(row).collect();
+        let rows: Vec<Vec<String>> = topic_metrics.iter().map(row).collect();
         text.push('\n');
         text.push_str(&table(&["filter", "received", "delivered", "dropped"], &rows));
     }
 
-    fn summary(&self, before: Option<&Snapshot>) -> String {
+    fn summary(&self, previous: Option<&Snapshot>) -> String {
         let overview = &self.overview;
         let count = |name| grouped(number(overview, name));
         let bytes = |name| match overview.get(name) {
             Some(Value::Number(_)) => in_bytes(number(overview, name)),
             _ => "-".to_owned(),
         };
-        let per_second = |name, tell: fn(u64) -> String| {
-            let rate = before.and_then(|before| rate(&before.overview, overview, name));
-            rate.map_or_else(|| "-".to_owned(), |rate| format!("{}/s", tell(rate)))
+        let per_second = |name, format: fn(u64) -> String| {
+            let rate = previous.and_then(|previous| rate(&previous.overview, overview, name));
+            rate.map_or_else(|| "-".to_owned(), |rate| format!("{}/s", format(rate)))
         };
         let up_s = number(overview, "now_ms").saturating_sub(number(overview, "started_ms")) / 1_000;
         let log = overview.get("log").unwrap_or(&Value::Null);
@@ -245,13 +250,13 @@ fn retained(level: &Value) -> u64 {
     number(level, "below") + u64::from(own)
 }
 
-/// How fast a counter has grown between two looks.
-fn rate(before: &Value, now: &Value, name: &str) -> Option<u64> {
-    let elapsed_ms = number(now, "now_ms").checked_sub(number(before, "now_ms")).filter(|elapsed| *elapsed > 0)?;
-    Some(number(now, name).saturating_sub(number(before, name)).saturating_mul(1_000) / elapsed_ms)
+/// The rate of a counter between two snapshots.
+fn rate(previous: &Value, now: &Value, name: &str) -> Option<u64> {
+    let elapsed_ms = number(now, "now_ms").checked_sub(number(previous, "now_ms")).filter(|elapsed| *elapsed > 0)?;
+    Some(number(now, name).saturating_sub(number(previous, name)).saturating_mul(1_000) / elapsed_ms)
 }
 
-/// A number with its thousands apart.
+/// A number with thousands separators.
 fn grouped(number: u64) -> String {
     let digits = number.to_string();
     let mut text = String::new();
@@ -305,20 +310,20 @@ mod tests {
 
     #[test]
     fn rates_are_those_between_two_looks() {
-        let look = |now_ms: u64, received: u64| {
+        let snapshot = |now_ms: u64, received: u64| {
             Snapshot {
             overview: json::parse(&format!("{{\"now_ms\":{now_ms},\"messages_received\":{received}}}"))
                 .expect("it is JSON"),
             clients: Value::Null,
             topics: Value::Null,
-            counted: json::parse(&format!(
+            topic_metrics: json::parse(&format!(
                 "{{\"topics\":[{{\"filter\":\"a/#\",\"messages_received\":{received},\"messages_delivered\":7,\"messages_dropped\":0}}]}}"
             ))
             .expect("it is JSON"),
             json: String::new(),
         }
         };
-        let (first, second) = (look(1_000, 10), look(3_000, 3_010));
+        let (first, second) = (snapshot(1_000, 10), snapshot(3_000, 3_010));
         assert!(first.render(None, 10).contains("messages in - out -"));
         assert!(first.render(None, 10).contains("\na/#     10        7          0\n"), "{}", first.render(None, 10));
         assert!(second.render(Some(&first), 10).contains("\na/#     1,500/s   0/s        0\n"));

@@ -1,4 +1,4 @@
-//! `tautwire why`: would a message reach a client, and why not?
+//! `tautwire why`: explains whether a message would reach a client.
 
 use std::process::ExitCode;
 
@@ -10,26 +10,31 @@ use super::{ADMIN, CA, JSON, MOUNT_POINT, RemoteArguments, TOKEN_FILE, parsed, p
 pub(crate) static COMMAND: Command = Command {
     name: "why",
     usage: &["--admin URL --token-file FILE [OPTION]… CLIENT TOPIC"],
-    about: "Says whether a message that is published to TOPIC now would reach CLIENT, everything that bears on it, where each can be\n\
-            changed, and the last messages that the client did not get.",
+    about: "Explains whether a message published to TOPIC now would reach CLIENT: everything that affects it, how to change it,\n\
+            and the last messages that were not delivered to the client.",
     groups: &[
         OptionGroup {
             title: "Options",
             options: &[
-                value(Some('q'), "qos", "QOS", "The QoS with which the message would be published. Default: 1."),
-                flag(None, "retain", "The message would be retained."),
-                value(None, "payload", "TEXT", "The payload: it is held to the contract of the topic."),
-                value(None, "payload-bytes", "COUNT", "How long the payload would be, where its text does not matter."),
-                value(None, "publisher", "CLIENT", "Who would publish it: its access rules and quotas count then."),
+                value(Some('q'), "qos", "QOS", "The QoS of the message. Default: 1."),
+                flag(None, "retain", "The message is retained."),
+                value(None, "payload", "TEXT", "The payload, to validate it against the contract of the topic."),
+                value(None, "payload-bytes", "COUNT", "The size of the payload, if its content does not matter."),
+                value(
+                    None,
+                    "publisher",
+                    "CLIENT",
+                    "The client that publishes the message, to check its access rules and quotas.",
+                ),
                 MOUNT_POINT,
             ],
         },
-        OptionGroup { title: "The broker", options: &[ADMIN, TOKEN_FILE, CA, JSON] },
+        OptionGroup { title: "Broker", options: &[ADMIN, TOKEN_FILE, CA, JSON] },
     ],
     notes: &[
-        "TOPIC is the topic in full, mount point included.",
-        "Exit codes: 0 it arrives, now or later, or goes to one of several; 1 the arguments are wrong; 2 the broker could not be asked; \
-         3 it does not arrive, or another node of the cluster has to be asked.",
+        "TOPIC is the full topic, including the mount point.",
+        "Exit codes: 0 it arrives, now or later, or goes to one of several clients; 1 invalid arguments; 2 no connection to the broker; \
+         3 it does not arrive, or another node of the cluster serves the client.",
     ],
 };
 
@@ -46,11 +51,11 @@ pub(in crate::cli) fn run(parser: lexopt::Parser) -> Result<ExitCode, CommandExi
     })?;
     let [client, topic] = given.word(&arguments, "CLIENT and TOPIC")?.map(str::to_owned);
     given.query.push(("topic", topic));
-    let answer = given.ask(&arguments, "GET", &format!("/v1/clients/{}/why", percent_encoded(&client)))?;
-    let value = parsed(&answer)?;
+    let response = given.request(&arguments, "GET", &format!("/v1/clients/{}/why", percent_encoded(&client)))?;
+    let value = parsed(&response)?;
     let outcome = value.text("outcome");
     if given.json {
-        print(&answer.body);
+        print(&response.body);
     } else {
         let mut text = format!("{}\n", sentence(outcome));
         for finding in value.list("findings") {
@@ -68,10 +73,10 @@ pub(in crate::cli) fn run(parser: lexopt::Parser) -> Result<ExitCode, CommandExi
 fn sentence(outcome: &str) -> &str {
     match outcome {
         "arrives" => "a message would arrive",
-        "waits" => "a message would wait, and arrive later",
+        "waits" => "a message would be queued and arrive later",
         "one_of_many" => "a message would go to one of several clients, perhaps to this one",
         "does_not_arrive" => "a message would not arrive",
-        "elsewhere" => "this node of the cluster does not know: it does not serve the client",
+        "elsewhere" => "unknown: this node of the cluster does not serve the client",
         other => other,
     }
 }

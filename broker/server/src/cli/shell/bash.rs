@@ -1,4 +1,4 @@
-//! Completion for bash, without the package bash-completion.
+//! Completion for bash; it does not need the package bash-completion.
 
 use std::fmt::Write as _;
 

@@ -9,13 +9,13 @@ use crate::cli::arguments::Command;
 pub(super) fn script() -> String {
     let mut script = format!(
         "# Completion of tautwire for fish: tautwire completion fish\n\
-         function __tautwire_runs --description 'Whether the words behind tautwire begin with these'\n    \
+         function __tautwire_runs --description 'Whether the words after tautwire begin with these'\n    \
              set -l words (commandline -opc)\n    \
              set -e words[1]\n    \
              set -l count (count $argv)\n    \
              test (count $words) -ge $count; and test \"$words[1..$count]\" = \"$argv\"\n\
          end\n\n\
-         function __tautwire_awaits --description 'Whether the words behind tautwire are these'\n    \
+         function __tautwire_awaits --description 'Whether the words after tautwire are exactly these'\n    \
              set -l words (commandline -opc)\n    \
              set -e words[1]\n    \
              test \"$words\" = \"$argv\"\n\

@@ -1,4 +1,4 @@
-//! Manual pages, in the language of `man(7)`.
+//! Manual pages in the format of `man(7)`.
 
 use std::fmt::Write as _;
 
@@ -19,7 +19,7 @@ pub(super) fn pages() -> Vec<Page> {
     pages
 }
 
-/// tautwire(1): what commands there are.
+/// tautwire(1): the list of commands.
 fn program() -> Page {
     let mut text = head("tautwire", 1, "an MQTT 3.1.1 and 5.0 broker and its tools");
     text.push_str(".SH SYNOPSIS\n.B tautwire\n.I COMMAND\n[\\fIOPTION\\fR]…\n.SH COMMANDS\n");
@@ -28,23 +28,23 @@ fn program() -> Page {
     }
     text.push_str(
         ".SH ENVIRONMENT\n\
-         .TP\n.B TAUTWIRE_PASSWORD\nThe password of commands that connect or change users, if no file is named for it.\n\
+         .TP\n.B TAUTWIRE_PASSWORD\nThe password of commands that connect or change users, if no password file is given.\n\
          .SH FILES\n\
          .TP\n.I /etc/tautwire/tautwire.toml\nThe configuration of the service.\n\
-         .TP\n.I /var/lib/tautwire\nWhat the service keeps.\n\
+         .TP\n.I /var/lib/tautwire\nThe data of the service.\n\
          .SH SEE ALSO\n.BR tautwire.toml (5)\n",
     );
     Page { file: "tautwire.1".to_owned(), text }
 }
 
-/// tautwire.toml(5): each key with its meaning and default.
+/// tautwire.toml(5): all keys with meaning and default.
 fn configuration() -> Page {
     let mut text = head("tautwire.toml", 5, "configuration of the tautwire broker");
     text.push_str(
         ".SH DESCRIPTION\n\
          A file in TOML, read by\n.BR tautwire\\-serve (1)\nwith\n.BR \\-\\-config .\n\
-         Below is every key with its meaning and its default.\n\
-         .BR tautwire\\-config\\-check (1)\nsays all that is wrong with a file.\n\
+         All keys are listed below with their meaning and default.\n\
+         .BR tautwire\\-config\\-check (1)\nreports all errors of a file.\n\
          .SH KEYS\n",
     );
     push_literal(&mut text, &to_toml(&Config::default()));
@@ -102,7 +102,7 @@ fn page_name(command: &Command) -> String {
     format!("tautwire-{}", command.name.replace(' ', "-"))
 }
 
-/// Lines as they are.
+/// Appends lines verbatim.
 fn push_literal(text: &mut String, literal: &str) {
     text.push_str(".nf\n");
     for each in literal.lines() {
@@ -112,18 +112,20 @@ fn push_literal(text: &mut String, literal: &str) {
     text.push_str(".fi\n");
 }
 
-/// Lines that belong together, to be filled anew.
+/// Formats lines as a paragraph, to be filled.
 fn paragraph(about: &str) -> String {
     about.lines().map(|each| line(each) + "\n").collect()
 }
 
-/// A line of text, never a request: those begin with a full stop or an apostrophe.
+/// Formats a line of text so that man does not parse it as a request.
+///
+/// Requests begin with a full stop or an apostrophe.
 fn line(text: &str) -> String {
     let is_request = text.starts_with(['.', '\'']);
     format!("{}{}", if is_request { "\\&" } else { "" }, escaped(text))
 }
 
-/// Backslashes, hyphens that are typed, and quotes that are copied, as they are.
+/// Escapes backslashes, hyphens and quotes so that they are printed and copied unchanged.
 fn escaped(text: &str) -> String {
     text.replace('\\', "\\e")
         .replace('-', "\\-")

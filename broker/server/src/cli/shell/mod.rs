@@ -1,4 +1,4 @@
-//! `tautwire completion` and `tautwire man`: what shells and `man` know of the commands, from the tables that parsing and help use.
+//! `tautwire completion` and `tautwire man`: shell completion and manual pages, from the tables for parsing and help.
 
 mod bash;
 mod fish;
@@ -15,28 +15,28 @@ use crate::config::KEYS;
 pub(crate) static COMPLETION: Command = Command {
     name: "completion",
     usage: &["bash|zsh|fish"],
-    about: "Prints what makes a shell complete commands, options and keys of the configuration.",
+    about: "Prints a shell completion script for commands, options and configuration keys.",
     groups: &[],
     notes: &[
-        "To have it in each new shell:\n  \
+        "To enable it in new shells:\n  \
          bash    tautwire completion bash > ~/.local/share/bash-completion/completions/tautwire\n  \
          zsh     tautwire completion zsh > DIR/_tautwire, where DIR is one of $fpath\n  \
          fish    tautwire completion fish > ~/.config/fish/completions/tautwire.fish",
-        "Exit codes: 0 printed; 1 there is no such shell.",
+        "Exit codes: 0 printed; 1 unknown shell.",
     ],
 };
 
 pub(crate) static MAN: Command = Command {
     name: "man",
     usage: &["DIR"],
-    about: "Writes manual pages into a directory that is there: one for each command, and tautwire.toml(5).",
+    about: "Writes manual pages into an existing directory: one for each command, and tautwire.toml(5).",
     groups: &[],
-    notes: &["Exit codes: 0 written; 1 not."],
+    notes: &["Exit codes: 0 written; 1 failed."],
 };
 
 pub(super) fn run_completion(parser: lexopt::Parser) -> Result<ExitCode, CommandExit> {
     let mut arguments = Arguments::new(&COMPLETION, parser);
-    let script = match only(&mut arguments)?.as_deref() {
+    let script = match read_argument(&mut arguments)?.as_deref() {
         Some("bash") => bash::script(),
         Some("zsh") => zsh::script(),
         Some("fish") => fish::script(),
@@ -47,7 +47,7 @@ pub(super) fn run_completion(parser: lexopt::Parser) -> Result<ExitCode, Command
 
 pub(super) fn run_man(parser: lexopt::Parser) -> Result<ExitCode, CommandExit> {
     let mut arguments = Arguments::new(&MAN, parser);
-    let Some(folder) = only(&mut arguments)?.map(PathBuf::from) else {
+    let Some(folder) = read_argument(&mut arguments)?.map(PathBuf::from) else {
         return Err(arguments.command_failure("write the directory for the pages"));
     };
     for page in man::pages() {
@@ -59,8 +59,8 @@ pub(super) fn run_man(parser: lexopt::Parser) -> Result<ExitCode, CommandExit> {
     Ok(Exit::Success.into())
 }
 
-/// The one argument of a command that has no options.
-fn only(arguments: &mut Arguments) -> Result<Option<String>, CommandExit> {
+/// Reads the single argument of a command without options.
+fn read_argument(arguments: &mut Arguments) -> Result<Option<String>, CommandExit> {
     let mut given = None;
     while let Some(argument) = arguments.next()? {
         if let Argument::Positional(text) = argument {
@@ -73,14 +73,14 @@ fn only(arguments: &mut Arguments) -> Result<Option<String>, CommandExit> {
     Ok(given)
 }
 
-/// What may stand behind an option.
+/// The value of an option.
 enum OptionValue {
     Nothing,
     File,
     Directory,
-    /// One of these.
+    /// One of these words.
     Words(Vec<&'static str>),
-    /// A key of the configuration, `=` and a value.
+    /// A configuration key, `=` and a value.
     Key,
     Anything,
 }
@@ -99,7 +99,9 @@ impl OptionValue {
     }
 }
 
-/// The first words of commands, each once, with what they stand for: a command, or several.
+/// The distinct first words of commands.
+///
+/// Each has the summary of its command, or the list of its subcommands.
 fn first_words() -> Vec<(&'static str, String)> {
     let mut found: Vec<(&str, String)> = Vec::new();
     for (command, summary) in COMMANDS {
@@ -118,7 +120,7 @@ fn first_words() -> Vec<(&'static str, String)> {
     found
 }
 
-/// The second words of commands that begin with `first`, with what each does.
+/// The second words of commands that begin with `first`, with their summaries.
 fn second_words(first: &str) -> Vec<(&'static str, &'static str)> {
     COMMANDS
         .iter()
@@ -129,20 +131,22 @@ fn second_words(first: &str) -> Vec<(&'static str, &'static str)> {
         .collect()
 }
 
-/// The commands, those of two words first: a shell that compares by the beginning finds them before those of one.
+/// The commands, those with two words first.
+///
+/// A shell that matches prefixes then finds these first.
 fn longest_first() -> Vec<&'static Command> {
     let mut commands: Vec<&Command> = COMMANDS.iter().map(|(command, _)| *command).collect();
     commands.sort_by_key(|command| !command.name.contains(' '));
     commands
 }
 
-/// The first sentence of a help, for a line of a menu.
+/// The first sentence of a help text, for menus.
 fn first_sentence(help: &str) -> &str {
     let end = help.find(". ").unwrap_or(help.len());
     help[..end].trim_end_matches('.')
 }
 
-/// The keys that `--set` takes, with spaces between them.
+/// The keys for `--set`, separated by spaces.
 fn keys() -> String {
     let names: Vec<&str> = KEYS.iter().map(|key| key.name).collect();
     names.join(" ")

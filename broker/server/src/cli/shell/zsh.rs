@@ -1,4 +1,4 @@
-//! Completion for zsh, by its function `_arguments`.
+//! Completion for zsh, using its function `_arguments`.
 
 use std::fmt::Write as _;
 
@@ -43,7 +43,7 @@ pub(super) fn script() -> String {
     script.push_str(
         "    esac\n\
          }\n\n\
-         # Sourced, it registers itself; found in $fpath, it is called.\n\
+         # If sourced, register the function; if autoloaded from $fpath, call it.\n\
          if [[ $funcstack[1] == _tautwire ]]; then\n    \
              _tautwire \"$@\"\n\
          else\n    \
@@ -76,12 +76,12 @@ fn push_command(script: &mut String, command: &Command) {
     }
     let actions = command.actions();
     if !actions.is_empty() {
-        let _ = writeln!(script, "            '1:what:({})' \\", actions.join(" "));
+        let _ = writeln!(script, "            '1:action:({})' \\", actions.join(" "));
     }
     script.push_str("            '--help[Explain the command]' \\\n            '*:file:_files'\n        ;;\n");
 }
 
-/// What completes the value of an option, as `_arguments` has it.
+/// The action of `_arguments` that completes the value of an option.
 fn action(option: &OptionSpec) -> String {
     let Some(values) = option.values else { return String::new() };
     let action = match OptionValue::of(option) {
@@ -95,7 +95,7 @@ fn action(option: &OptionSpec) -> String {
     format!(":{}:{action}", escaped(values))
 }
 
-/// Without what `_arguments` would take for its own.
+/// Escapes characters that are special for `_arguments`.
 fn escaped(text: &str) -> String {
     text.replace('\\', "\\\\").replace('[', "\\[").replace(']', "\\]").replace(':', "\\:")
 }

@@ -59,8 +59,8 @@ fn a_backup_goes_to_a_new_directory_alone() {
     let world = World::closed(6_000);
     let backup = world.beside("backup");
     world.data("backup", &[&backup]).expect(0);
-    let said = world.data("backup", &[&backup]).expect(1).stderr;
-    assert!(said.contains("is not empty; name a new directory"), "{said}");
+    let stderr_text = world.data("backup", &[&backup]).expect(1).stderr;
+    assert!(stderr_text.contains("not empty; use a new directory"), "{stderr_text}");
     let empty = world.beside("empty");
     fs::create_dir(&empty).expect("can be made");
     world.data("backup", &[&empty]).expect(0);
@@ -80,24 +80,30 @@ fn a_damaged_directory_is_neither_copied_nor_compacted_nor_restored() {
     world.flip_message(17);
     let before = world.files();
     let backup = world.beside("backup");
-    let said = world.data("backup", &[&backup]).expect(2).stderr;
-    assert!(said.contains("segment 3, bytes ") && said.contains("tautwire data check --data"), "{said}");
+    let stderr_text = world.data("backup", &[&backup]).expect(2).stderr;
+    assert!(
+        stderr_text.contains("segment 3, bytes ") && stderr_text.contains("tautwire data check --data"),
+        "{stderr_text}"
+    );
     let left = fs::read_dir(world.path().parent().expect("has one")).expect("is there").count();
     assert_eq!(left, 2, "something is left beside the directory and the good backup");
-    let said = world.data("compact", &[]).expect(2).stderr;
-    assert!(said.contains("[journal_damaged]"), "{said}");
+    let stderr_text = world.data("compact", &[]).expect(2).stderr;
+    assert!(stderr_text.contains("[journal_damaged]"), "{stderr_text}");
     let after = world.files();
     assert!(after == before, "it was changed");
 
     let damaged = world.path().display().to_string();
     let target = world.beside("target");
-    let said = run(&["data", "restore", "--data", &target, &damaged]).expect(2).stderr;
-    assert!(said.contains("the backup is damaged; nothing was restored") && said.contains("t/17"), "{said}");
+    let stderr_text = run(&["data", "restore", "--data", &target, &damaged]).expect(2).stderr;
+    assert!(
+        stderr_text.contains("the backup is damaged; nothing was restored") && stderr_text.contains("t/17"),
+        "{stderr_text}"
+    );
     assert!(!Path::new(&target).exists());
 
-    // What is damaged is replaced by a backup.
+    // A backup replaces the damaged directory.
     let done = world.data("restore", &["--force", &good]).expect(0).text();
-    assert!(done.contains("3 sessions and 1 retained message") && done.contains("what was there is in "), "{done}");
+    assert!(done.contains("3 sessions and 1 retained message") && done.contains("the old directory is in "), "{done}");
     assert_eq!(receive(&world.serve(&[]), "first", 40), topics(0..MESSAGES));
 }
 
@@ -111,27 +117,27 @@ fn a_backup_is_restored_to_where_nothing_is_and_with_force_elsewhere() {
     assert_eq!(files(Path::new(&target)), files(Path::new(&backup)));
 
     let before = files(Path::new(&target));
-    let said = restore(&[]).expect(1).stderr;
-    assert!(said.contains("is not empty; --force puts the backup in its place"), "{said}");
+    let stderr_text = restore(&[]).expect(1).stderr;
+    assert!(stderr_text.contains("not empty; --force replaces it"), "{stderr_text}");
     assert_eq!(files(Path::new(&target)), before);
     let replaced = restore(&["--force"]).expect(0).text();
-    let (_, replaced) = replaced.split_once("what was there is in ").expect("is told");
+    let (_, replaced) = replaced.split_once("the old directory is in ").expect("is told");
     assert!(names(replaced.trim()).contains(&"VERSION".to_owned()));
 
     let broker = Broker::with(&[&format!("data.path={target}")]);
     for options in [&[][..], &["--force"]] {
-        let said = restore(options).expect(1).stderr;
-        assert!(said.contains("a broker is running; stop it before its state is replaced"), "{said}");
+        let stderr_text = restore(options).expect(1).stderr;
+        assert!(stderr_text.contains("a broker is running; stop it before its state is replaced"), "{stderr_text}");
     }
     let from_running = run(&["data", "restore", "--data", &world.beside("other"), &target]).expect(1).stderr;
-    assert!(from_running.contains("a broker is running on it; make a backup of it first"), "{from_running}");
+    assert!(from_running.contains("a broker is using it; make a backup of it first"), "{from_running}");
     assert_eq!(receive(&broker, "first", 40), topics(0..MESSAGES));
 
-    // Whatever else is there is left alone.
+    // Other directories are left unchanged.
     let other = world.beside("other");
     fs::create_dir(&other).and_then(|()| fs::write(format!("{other}/letter"), "dear")).expect("can be made");
-    let said = run(&["data", "restore", "--data", &other, "--force", &backup]).expect(1).stderr;
-    assert!(said.contains("is not empty, and is no data directory"), "{said}");
+    let stderr_text = run(&["data", "restore", "--data", &other, "--force", &backup]).expect(1).stderr;
+    assert!(stderr_text.contains("not empty, and not a data directory"), "{stderr_text}");
     assert_eq!(names(&other), ["letter"]);
 }
 
@@ -144,7 +150,7 @@ fn bans_go_along_with_a_backup_and_come_back_with_it() {
     world.data("backup", &[&backup]).expect(0);
     run(&["data", "restore", "--data", &target, &backup]).expect(0);
     assert_eq!(fs::read_to_string(format!("{target}/bans.json")).expect("is there"), BANS);
-    // Those of the backup, not those of now.
+    // The bans of the backup replace the current ones.
     fs::write(format!("{target}/bans.json"), "{\"bans\":[]}\n").expect("written");
     run(&["data", "restore", "--data", &target, "--force", &backup]).expect(0);
     assert_eq!(fs::read_to_string(format!("{target}/bans.json")).expect("is there"), BANS);
@@ -164,10 +170,10 @@ fn compacting_preserves_the_state_and_truncates_the_log() {
         "{check}"
     );
     let again = world.data("compact", &[]).expect(0).text();
-    assert!(again.contains("bytes in 1 segments, and "), "{again}");
+    assert!(again.contains("bytes in 1 segments, "), "{again}");
 
     let broker = world.serve(&[]);
-    let said = world.data("compact", &[]).expect(1).stderr;
-    assert!(said.contains("a broker is running; stop it"), "{said}");
+    let stderr_text = world.data("compact", &[]).expect(1).stderr;
+    assert!(stderr_text.contains("a broker is running; stop it"), "{stderr_text}");
     assert_eq!(receive(&broker, "first", 40), topics(0..MESSAGES));
 }

@@ -1,4 +1,4 @@
-//! Damaged directories: what is said of them, and what `serve --recover` makes of them.
+//! Damaged directories: reports about them, and their recovery by `serve --recover`.
 
 use std::fs;
 use std::time::{Duration, Instant};
@@ -7,12 +7,12 @@ use tautwire_journal::SEGMENT_MIN_BYTES;
 
 use crate::data::world::{MESSAGES, World, receive, segment_name, topics};
 
-/// A payload with which a segment has seven messages.
+/// A payload size for seven messages in a segment.
 const SEVEN_BYTES: usize = 6_000;
-/// A payload with which a segment has one message.
+/// A payload size for one message in a segment.
 const ONE_BYTES: usize = 50_000;
 
-/// Checks that a damaged directory is told of and refused, unchanged; gives what `data check` says.
+/// Checks that a damaged directory is reported and refused, unchanged; returns the output of `data check`.
 fn expect_reported_and_refused(world: &World) -> String {
     let before = world.files();
     let text = world.data("check", &[]).expect(2).text();
@@ -27,7 +27,7 @@ fn expect_reported_and_refused(world: &World) -> String {
     text
 }
 
-/// Checks that the damage is not found again, however the broker ends.
+/// Checks that the damage is not found again, however the broker stops.
 fn expect_clean_check(world: &World) {
     world.data("check", &[]).expect(0);
     let mut broker = world.serve(&[]);
@@ -55,8 +55,8 @@ fn bytes_that_have_changed_are_named_and_the_rest_is_served() {
     let log = broker.stop();
     assert!(log.contains(&format!("lost: segment {segment}, bytes ")), "{log}");
     assert!(log.contains("sessions: \"first\"; topics: \"t/17\""), "{log}");
-    let put_aside = world.files().keys().filter(|name| name.starts_with("damaged-")).count();
-    assert_eq!(put_aside, 1, "the damaged segment is kept for people");
+    let quarantined = world.files().keys().filter(|name| name.starts_with("damaged-")).count();
+    assert_eq!(quarantined, 1, "the damaged segment is kept for people");
     expect_clean_check(&world);
 }
 
@@ -80,7 +80,7 @@ fn a_segment_that_is_missing_is_named_and_the_rest_is_served() {
 #[test]
 fn records_of_a_session_whose_beginning_is_lost_are_passed_over() {
     let world = World::closed(ONE_BYTES);
-    // The session "late" begins in the segment of the message before or behind it.
+    // The session "late" begins in the segment of the message before or after it.
     for number in [19, 20] {
         world.flip_message(number);
     }
@@ -91,7 +91,7 @@ fn records_of_a_session_whose_beginning_is_lost_are_passed_over() {
     let (name, offset) = name.expect("it is somewhere");
     world.flip(&name, offset);
     let text = expect_reported_and_refused(&world);
-    assert!(text.contains("does not fit to what is left: 1 records of unknown sessions"), "{text}");
+    assert!(text.contains("skipped, because related records are lost: 1 records of unknown sessions"), "{text}");
     let log = world.serve(&["--recover"]).stop();
     assert!(log.contains("1 records of unknown sessions") && log.contains("sessions: number 3"), "{log}");
     expect_clean_check(&world);
@@ -133,8 +133,8 @@ fn of_a_damaged_snapshot_the_rest_is_served() {
     assert!(bytes.len() > offset, "{} bytes", bytes.len());
     world.flip(&name, offset as u64);
     let text = expect_reported_and_refused(&world);
-    assert!(text.contains(&format!("damage: {name} is not whole")), "{text}");
-    assert!(text.contains("damage: lost of the snapshot: bytes "), "{text}");
+    assert!(text.contains(&format!("damage: {name} is incomplete")), "{text}");
+    assert!(text.contains("damage: lost in the snapshot: bytes "), "{text}");
 
     let dump = world.data("dump", &[]).expect(2).text();
     let queued = dump.lines().filter(|line| line.starts_with("snapshot ") && line.contains(" Queued ")).count();
@@ -147,7 +147,7 @@ fn of_a_damaged_snapshot_the_rest_is_served() {
     expect_clean_check(&world);
 }
 
-/// The name of the last segment with frames, and where its last frame begins.
+/// The name of the last segment with frames, and the offset of its last frame.
 fn last_frame(world: &World) -> (String, u64) {
     let (name, bytes) =
         world.files().into_iter().filter(|(name, _)| name.starts_with("segment-")).max().expect("is there");
@@ -155,7 +155,7 @@ fn last_frame(world: &World) -> (String, u64) {
     (name, last.expect("there are frames") as u64)
 }
 
-/// Nobody can tell whether it was acknowledged, and nothing says that it was not.
+/// The write may or may not have been acknowledged.
 #[test]
 fn a_torn_tail_is_reported_and_truncated() {
     let world = World::written(SEVEN_BYTES);
@@ -163,7 +163,7 @@ fn a_torn_tail_is_reported_and_truncated() {
     world.flip(&name, last + 49);
     let text = world.data("check", &[]).expect(3).text();
     assert!(
-        text.contains(": torn\n") && text.contains("the last write is not whole: 4,096 bytes of segment "),
+        text.contains(": torn\n") && text.contains("the last write is incomplete: 4,096 bytes of segment "),
         "{text}"
     );
     assert!(text.contains(", which may have been acknowledged\n"), "{text}");
@@ -177,7 +177,7 @@ fn a_torn_tail_is_reported_and_truncated() {
     assert!(log.contains("if the disk has damaged it since, it may have been acknowledged"), "{log}");
 }
 
-/// The broker had been idle when it was killed, so the last frame is no write that was interrupted.
+/// The broker was idle when it was killed, so the last frame is not an interrupted write.
 #[test]
 fn damage_to_the_last_frame_of_a_killed_broker_is_reported() {
     let world = World::sealed(SEVEN_BYTES);
@@ -222,12 +222,12 @@ fn a_last_segment_that_is_missing_is_named() {
     }
 }
 
-/// What is left is a segment that was made ahead, in which there is nothing yet.
+/// Only a preallocated, empty segment is left.
 #[test]
 fn a_first_segment_that_is_missing_is_named_although_nothing_is_behind_it() {
     let world = World::empty();
     let mut broker = world.serve(&[]);
-    // The reserve is made last, after the segment and after `VERSION` has named it. It stays.
+    // The reserve file is created last, after the segment and after `VERSION` names it.
     let reserve = world.path().join("reserve");
     let deadline = Instant::now() + Duration::from_secs(60);
     while !reserve.exists() {
@@ -249,7 +249,7 @@ fn a_newer_format_is_refused_with_the_version_that_is_needed() {
     fs::write(world.path().join("VERSION"), "tautwire-journal\nformat 3\nlog 1\ncheck 0\n").expect("can be written");
     let before = world.files();
     let wanted = "VERSION has version 3 of the format, and this program reads versions up to 2; use a program that reads version 3";
-    for said in [
+    for stderr_text in [
         world.data("check", &[]).expect(1).stderr,
         world.data("stats", &[]).expect(1).stderr,
         world.data("dump", &[]).expect(1).stderr,
@@ -258,7 +258,7 @@ fn a_newer_format_is_refused_with_the_version_that_is_needed() {
         world.refused(&[]),
         world.refused(&["--recover"]),
     ] {
-        assert!(said.contains(wanted) && said.contains("[journal_newer]"), "{said}");
+        assert!(stderr_text.contains(wanted) && stderr_text.contains("[journal_newer]"), "{stderr_text}");
     }
     let after = world.files();
     assert!(after == before, "it was changed: {:?}", after.keys());

@@ -1,7 +1,7 @@
-//! Directories of earlier versions: they stay readable, by the tools and by the broker.
+//! Directories of earlier versions stay readable, for the tools and for the broker.
 //!
-//! Each file under `golden` is a directory as text.
-//! `TAUTWIRE_WRITE_GOLDEN=1` writes those of the present version; do that for a new version alone, and keep the older ones.
+//! Each file under `golden` is a directory as text. `TAUTWIRE_WRITE_GOLDEN=1` writes those of the current version; use it only for a new
+//! version, and keep the older files.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -35,7 +35,7 @@ fn to_text(directory: &Path) -> String {
     text
 }
 
-/// Makes the directory of the present version: a log alone, and one with a snapshot and frames behind it.
+/// Creates directories of the current version: one with only a log, and one with a snapshot followed by frames.
 fn write(log: &str, compacted: &str) {
     let world = World::written(50);
     fs::create_dir_all(golden("")).expect("can be made");

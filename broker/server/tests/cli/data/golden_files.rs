@@ -1,4 +1,4 @@
-//! Directories as text: `file NAME SIZE`, then lines `OFFSET HEXADECIMAL` for what is not 0.
+//! Directories as text: `file NAME SIZE`, then lines `OFFSET HEXADECIMAL` for bytes other than 0.
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -1,4 +1,4 @@
-//! `data check`, `stats` and `dump` of what is whole.
+//! `data check`, `stats` and `dump` of an intact directory.
 
 use crate::data::world::{MESSAGES, World};
 use crate::process::run;
@@ -13,7 +13,7 @@ fn check_says_what_there_is_and_changes_nothing() {
         "format     2\n",
         "snapshot   none\n",
         "log        45 frames with 112 records, in ",
-        "; closed in order\n",
+        "; closed cleanly\n",
         "state      3 sessions and 1 retained message\n",
     ] {
         assert!(text.contains(part), "{part}: {text}");
@@ -50,10 +50,10 @@ fn what_is_no_data_directory_is_said_to_be_none() {
     let folder = world.beside("folder");
     std::fs::create_dir(&folder).expect("can be made");
     for command in ["check", "stats", "dump", "compact"] {
-        let said = run(&["data", command, "--data", &folder]).expect(1).stderr;
-        assert!(said.contains("there is no state in the directory [journal_empty]"), "{command}: {said}");
-        let said = world.data(command, &[]).expect(1).stderr;
-        assert!(said.contains("there is no such directory"), "{command}: {said}");
+        let stderr_text = run(&["data", command, "--data", &folder]).expect(1).stderr;
+        assert!(stderr_text.contains("there is no state in the directory [journal_empty]"), "{command}: {stderr_text}");
+        let stderr_text = world.data(command, &[]).expect(1).stderr;
+        assert!(stderr_text.contains("directory not found"), "{command}: {stderr_text}");
     }
     assert_eq!(std::fs::read_dir(&folder).expect("is there").count(), 0, "nothing was made in it");
     assert!(!world.path().exists());
@@ -79,7 +79,7 @@ fn stats_count_sessions_messages_and_the_largest_queues() {
         rest.split([',', '}']).next().and_then(|digits| digits.parse().ok()).expect("a number")
     };
     assert!(number("queued_bytes") > 60 * 6_000 && number("queued_bytes") < 60 * 7_000, "{json}");
-    // In one frame of a snapshot a message stands once for all that hold it.
+    // Within one frame of a snapshot, several sessions share one copy of a message.
     assert!(number("live_bytes") > 40 * 6_000 && number("live_bytes") < 41 * 6_100 + 4_000, "{json}");
     let text = world.data("stats", &[]).expect(0).text();
     assert!(

@@ -1,4 +1,4 @@
-//! A data directory for one test: made by a broker, or frame by frame with small segments.
+//! A data directory for one test, written by a broker, or frame by frame with small segments.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -15,12 +15,12 @@ use tautwire_session::{
 
 use crate::process::{Broker, Ended, run};
 
-/// Messages that are written for "first"; every second one is for "second" too.
+/// Messages for "first"; every second one is also for "second".
 pub(crate) const MESSAGES: u64 = 40;
-/// Before this message "late" begins.
+/// The session "late" begins before this message.
 const LATE: u64 = 20;
 
-/// A data directory, and what lies beside it. Removed when this is dropped.
+/// A data directory and its parent folder, removed when this is dropped.
 pub(crate) struct World {
     folder: PathBuf,
     /// The frame of each message.
@@ -28,7 +28,7 @@ pub(crate) struct World {
 }
 
 impl World {
-    /// Without a data directory.
+    /// Creates the folder without a data directory.
     pub(crate) fn empty() -> World {
         static NUMBER: AtomicU32 = AtomicU32::new(0);
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
@@ -37,7 +37,7 @@ impl World {
         World { folder, positions: Vec::new() }
     }
 
-    /// With a log of several segments that was not closed in order.
+    /// With a log of several segments that was not closed cleanly.
     pub(crate) fn written(payload_bytes: usize) -> World {
         let mut world = World::empty();
         let log = world.write(payload_bytes);
@@ -45,14 +45,14 @@ impl World {
         world
     }
 
-    /// The same, with a seal: the broker was killed some time after it had written the last frame.
+    /// Like `written`, with a seal: the broker was killed some time after it wrote the last frame.
     pub(crate) fn sealed(payload_bytes: usize) -> World {
         let mut world = World::empty();
         world.write(payload_bytes).seal().expect("has space");
         world
     }
 
-    /// The same, closed in order.
+    /// Like `written`, but closed cleanly.
     pub(crate) fn closed(payload_bytes: usize) -> World {
         let mut world = World::empty();
         world.write(payload_bytes).close().expect("has space");
@@ -124,7 +124,7 @@ impl World {
         self.folder.join("data")
     }
 
-    /// A path beside the data directory.
+    /// A path next to the data directory.
     pub(crate) fn beside(&self, name: &str) -> String {
         self.folder.join(name).display().to_string()
     }
@@ -141,7 +141,7 @@ impl World {
 
     /// Starts a broker on the directory.
     pub(crate) fn serve(&self, options: &[&str]) -> Broker {
-        Broker::told(options, &[&self.setting()])
+        Broker::with_options(options, &[&self.setting()])
     }
 
     /// Starts a broker that must not start.
@@ -149,11 +149,11 @@ impl World {
         let setting = self.setting();
         let arguments = [&["serve", "--listen", "127.0.0.1:0", "--threads", "1", "--set", &setting][..], options];
         let ended = run(&arguments.concat()).expect(1);
-        assert_eq!(ended.text(), "", "it listened before it gave up");
+        assert_eq!(ended.text(), "", "it listened before it failed");
         ended.stderr
     }
 
-    /// Flips a bit in the payload of a message. What is before it in its frame can still be decoded.
+    /// Flips a bit in the payload of a message. The part of its frame before it can still be decoded.
     pub(crate) fn flip_message(&self, number: u64) -> u64 {
         let Position(position) = self.positions[number as usize];
         let segment = position / SEGMENT_MIN_BYTES + 1;
@@ -168,7 +168,7 @@ impl World {
         fs::write(&path, bytes).expect("can be written");
     }
 
-    /// The names of the files, and what is in them, but for the one that says by whom it is held.
+    /// The names and contents of the files, except for the lock file.
     pub(crate) fn files(&self) -> BTreeMap<String, Vec<u8>> {
         let mut files = files(&self.path());
         files.remove("LOCK");
@@ -176,11 +176,11 @@ impl World {
     }
 }
 
-/// The names of the files of a directory, and what is in them.
+/// The names and contents of the files of a directory.
 pub(crate) fn files(path: &Path) -> BTreeMap<String, Vec<u8>> {
     let entries = fs::read_dir(path).expect("is there").map(|entry| entry.expect("can be read").path());
     let name = |path: &Path| path.file_name().expect("has a name").to_string_lossy().into_owned();
-    // Folders hold nothing that lasts.
+    // Subdirectories contain nothing persistent.
     entries.filter(|path| path.is_file()).map(|path| (name(&path), fs::read(&path).expect("can be read"))).collect()
 }
 
@@ -197,7 +197,7 @@ fn session(write: &mut impl FnMut(&[Record<'_>]) -> Position, number: u64, clien
     write(&[Record::Opened { session, client_id, at_ms: 1 }, changed(&changes[0]), changed(&changes[1])]);
 }
 
-/// Takes so many messages for a client that has a session; gives their topics.
+/// Receives `count` messages for a client with a session; returns their topics.
 pub(crate) fn receive(broker: &Broker, client_id: &str, count: usize) -> Vec<String> {
     let count = count.to_string();
     let arguments = ["-i", client_id, "-c", "-q", "1", "t/#", "-C", &count, "-W", "20", "-F", "%t"];

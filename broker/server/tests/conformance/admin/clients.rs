@@ -1,4 +1,4 @@
-//! Who the clients are, and what they hold.
+//! Clients and what they hold.
 
 use crate::reload::World;
 use crate::support::http::Answer;
@@ -13,7 +13,7 @@ impl World {
         admin(self.broker.admin_address(), "DELETE", path, "")
     }
 
-    /// A client that has left its session behind, with a subscription to `filter`.
+    /// Disconnects a client, keeping its session with a subscription to `filter`.
     pub(super) fn leave(&self, client_id: &str, filter: &str) {
         let mut client = self.broker.connecting(V5, client_id).persistent().open();
         client.subscribe(filter, AtLeastOnce);
@@ -21,7 +21,7 @@ impl World {
     }
 }
 
-/// All texts under a name, in order.
+/// All values of a member, in order.
 pub(super) fn texts(body: &str, name: &str) -> Vec<String> {
     let member = format!("\"{name}\":\"");
     body.split(&member).skip(1).map(|part| part.split('"').next().unwrap_or_default().to_owned()).collect()
@@ -127,7 +127,7 @@ fn an_operator_disconnects_clients_and_ends_sessions() {
             let shown = world.get("/v1/clients/client");
             assert_eq!(shown.status, if ends_session { 404 } else { 200 });
         }
-        // A session whose client is away.
+        // A session whose client is offline.
         world.leave("away", "a");
         world.delete("/v1/clients/away/session").expect(204);
         world.delete("/v1/clients/away/session").expect(404);

@@ -1,4 +1,4 @@
-//! Connections to the admin API: several requests on one, HEAD, and more connections than there may be.
+//! Connections to the admin API: several requests on one, HEAD, and more connections than the limit.
 
 use std::io::{Read as _, Write as _};
 use std::net::{Shutdown, SocketAddr, TcpStream};
@@ -9,7 +9,7 @@ use crate::reload::World as ReloadWorld;
 use crate::support::http::{Answer, answer_bytes, dial, exchange, field};
 use crate::support::{AtLeastOnce, TOKEN, V5, admin};
 
-/// Connections that the API keeps open.
+/// The connection limit of the API.
 const CONNECTIONS_MAX: usize = 256;
 const HEALTH: &str = "GET /health HTTP/1.1\r\nHost: admin\r\n\r\n";
 
@@ -33,7 +33,7 @@ fn a_connection_carries_one_request_after_the_other() {
         stream.write_all(HEALTH.as_bytes()).expect("it is sent");
         assert_eq!(next(&mut stream).expect(200).body, "{\"status\":\"ok\"}\n");
     }
-    // Those that come in one piece are answered in their order, and a body is no request.
+    // Pipelined requests are answered in order, and a body is not taken for a request.
     let put = "{\"topics\": \"new/#\", \"format\": \"json\", \"schema\": \"{}\"}";
     let put = format!(
         "PUT /contracts/new HTTP/1.1\r\nHost: admin\r\nAuthorization: Bearer {TOKEN}\r\nContent-Length: {}\r\n\r\n{put}",
@@ -44,7 +44,7 @@ fn a_connection_carries_one_request_after_the_other() {
     for status in [200, 201, 401, 200] {
         next(&mut stream).expect(status);
     }
-    // What is no request ends it, once those before it are answered.
+    // Invalid input ends the connection after the earlier requests are answered.
     stream.write_all([HEALTH, "no request\r\n\r\n"].concat().as_bytes()).expect("it is sent");
     next(&mut stream).expect(200);
     next(&mut stream).expect(400);
@@ -67,7 +67,7 @@ fn a_connection_ends_where_its_client_says_so_or_its_request_cannot_be_read_to_t
         next(&mut stream).expect(status);
         expect_closed(&mut stream);
     }
-    // A client that sends nothing more still gets its answer.
+    // A client that closes its sending side still gets its response.
     let mut stream = dial(world.broker.admin_address());
     stream.write_all(HEALTH.as_bytes()).and_then(|()| stream.shutdown(Shutdown::Write)).expect("it is sent");
     next(&mut stream).expect(200);
@@ -83,7 +83,7 @@ fn head_gives_what_get_gives_without_the_body() {
         answer_bytes(&mut stream, method == "HEAD")
     };
     let token = format!("Authorization: Bearer {TOKEN}\r\n");
-    let told = |answer: &Answer, name| field(&answer.head, name).map(str::to_owned);
+    let header = |answer: &Answer, name| field(&answer.head, name).map(str::to_owned);
     for (path, token, status) in [
         ("/health", "", 200),
         ("/health/live", "", 200),
@@ -97,25 +97,25 @@ fn head_gives_what_get_gives_without_the_body() {
         ("/metrics", "", 401),
     ] {
         let get = Answer::read(&ask("GET", path, token)).expect(status);
-        // Nothing is read behind the head: a body there would be taken for the next answer.
+        // Nothing follows the head: a body would be taken for the next response.
         let head = Answer::read(&ask("HEAD", path, token)).expect(status);
         for name in ["content-type", "content-length", "cache-control", "etag", "www-authenticate"] {
-            assert_eq!(told(&head, name), told(&get, name), "{path}: {name}");
+            assert_eq!(header(&head, name), header(&get, name), "{path}: {name}");
         }
     }
-    assert!(told(&Answer::read(&ask("HEAD", "/metrics", &token)).expect(200), "content-length").is_some());
-    // A tap is not opened.
+    assert!(header(&Answer::read(&ask("HEAD", "/metrics", &token)).expect(200), "content-length").is_some());
+    // HEAD opens no tap.
     Answer::read(&ask("HEAD", "/v1/tap", &token)).expect(200);
     let refused = Answer::read(&ask("POST", "/health", "Content-Length: 0\r\n")).expect(405);
-    assert_eq!(told(&refused, "allow").as_deref(), Some("GET, HEAD"));
+    assert_eq!(header(&refused, "allow").as_deref(), Some("GET, HEAD"));
     assert_eq!(world.count("admin_taps"), 0);
 }
 
-/// Opens so many connections, each of which sends this and reads nothing.
+/// Opens connections that send this and read nothing.
 fn open_many(address: SocketAddr, count: usize, sent: &str) -> Vec<TcpStream> {
     let open = |_| {
         let mut stream = dial(address);
-        // One that has been closed already takes nothing.
+        // A connection that is already closed accepts nothing.
         let _ = stream.write_all(sent.as_bytes());
         stream
     };
@@ -170,7 +170,7 @@ fn a_connection_that_is_open_at_a_reload_is_answered_and_then_closed() {
     used.write_all(health).expect("it is sent");
     next(&mut used).expect(200);
     world.reload("").expect(200);
-    // The reload was asked for by a connection that came after these.
+    // The reload was requested on a connection accepted after these.
     fresh.write_all(health).expect("it is sent");
     next(&mut fresh).expect(200);
     for mut stream in [fresh, used] {

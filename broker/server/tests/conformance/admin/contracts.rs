@@ -1,4 +1,4 @@
-//! Contracts are listed, added, replaced and removed.
+//! Listing, adding, replacing and removing contracts.
 
 use std::thread;
 
@@ -8,7 +8,7 @@ use crate::support::{AtLeastOnce, Broker, Folder, TOKEN, V5, admin};
 const OBJECT: &str =
     r#"{"topics": "new/#", "format": "json", "schema": "{\"type\": \"object\"}", "on_violation": "reject"}"#;
 
-/// The same contracts by the same broker, started again.
+/// Restarts the broker with the same contracts.
 fn restarted(world: World) -> World {
     let World { broker, folder } = world;
     broker.end();
@@ -49,16 +49,16 @@ fn a_contract_tells_how_often_it_was_broken_and_why_but_not_by_what() {
         assert!(one.body.contains("\"rule\":\"malformed\",\"topic\":\"strict/b\",\"count\":1,"), "{}", one.body);
         let all = admin(address, "GET", "/contracts", "").expect(200).body;
         assert!(!all.contains("secret") && !one.body.contains("secret"), "{all}");
-        let (_, watched) = all.split_once("\"name\":\"watched\"").expect("it is there");
+        let (_, watched) = all.split_once("\"name\":\"watched\"").expect("the contract is listed");
         assert!(watched.contains("\"violations\":8,\"samples\":[{\"path\":\"n\","), "{watched}");
-        let (_, aside) = all.split_once("\"name\":\"aside\"").expect("it is there");
-        let first = aside.find("\"violations\":").expect("it is there");
+        let (_, aside) = all.split_once("\"name\":\"aside\"").expect("the contract is listed");
+        let first = aside.find("\"violations\":").expect("the count is shown");
         assert!(aside[first..].starts_with("\"violations\":0,\"samples\":[]"), "{aside}");
         admin(address, "DELETE", "/contracts/strict", "").expect(204);
         let body = OBJECT.replace("new/#", "strict/#");
         admin(address, "PUT", "/contracts/strict", &body).expect(201);
         let again = admin(address, "GET", "/v1/contracts/strict", "").expect(200);
-        assert_eq!(again.number("violations"), 0, "it is another one");
+        assert_eq!(again.number("violations"), 0, "a replaced contract starts at zero");
     }
 }
 
@@ -93,7 +93,7 @@ fn what_is_changed_lasts_and_the_operators_file_is_never_written() {
     assert_eq!(client.publish("fatal/a", AtLeastOnce, b"no JSON"), 0x10);
     assert_eq!(world.folder.read("contracts/contracts.toml"), MANIFEST);
 
-    // What was added goes without a trace, and what was hidden can be put back.
+    // An added contract is removed without a trace, and a hidden one can be restored.
     admin(address, "DELETE", "/contracts/new", "").expect(204);
     let fatal = r#"{"topics": "fatal/#", "format": "json", "schema_file": "numbered.json", "on_violation": "reject"}"#;
     admin(address, "PUT", "/contracts/fatal", fatal).expect(201);
@@ -196,7 +196,7 @@ fn changes_at_once_are_made_one_after_the_other() {
         }
     });
     assert_eq!(world.count("contracts"), 16);
-    assert_eq!(world.folder.names("contracts/managed").len(), 8 + 1, "one schema for all");
+    assert_eq!(world.folder.names("contracts/managed").len(), 8 + 1, "one shared schema");
     assert_eq!(restarted(world).count("contracts"), 16);
 }
 
@@ -217,7 +217,7 @@ fn names_cannot_lead_out_of_the_folder() {
 #[test]
 fn a_folder_that_cannot_be_written_leaves_the_contracts_as_they_were() {
     let world = World::new(1);
-    // A file where the folder should be.
+    // A file in place of the folder.
     world.folder.write("contracts/managed", "");
     let answer = admin(world.broker.admin_address(), "PUT", "/contracts/new", OBJECT).expect(500);
     assert!(answer.body.contains("\"code\":\"contracts_not_written\""), "{}", answer.body);
@@ -239,15 +239,15 @@ fn without_a_folder_there_is_nothing_to_change() {
 
 #[test]
 fn the_api_is_never_served_without_a_token() {
-    let said = Broker::refused(&["admin.listen=127.0.0.1:0"]);
-    assert!(said.contains("admin.listen: needs admin.token_file"), "{said}");
+    let stderr = Broker::refused(&["admin.listen=127.0.0.1:0"]);
+    assert!(stderr.contains("admin.listen: needs admin.token_file"), "{stderr}");
     for token in ["short", "has a space in the middle", "", "first-line-is-long\nsecond-line-is-long"] {
         let folder = Folder::new(&[("token", token)]);
         let file = format!("admin.token_file={}", folder.path().join("token").display());
-        let said = Broker::refused(&["admin.listen=127.0.0.1:0", &file]);
-        assert!(said.contains("must hold one line of 16 to 1024 visible characters"), "{said}");
-        assert!(token.is_empty() || !said.contains(token), "{said}");
+        let stderr = Broker::refused(&["admin.listen=127.0.0.1:0", &file]);
+        assert!(stderr.contains("must hold one line of 16 to 1024 visible characters"), "{stderr}");
+        assert!(token.is_empty() || !stderr.contains(token), "{stderr}");
     }
-    let said = Broker::refused(&["admin.listen=127.0.0.1:0", "admin.token_file=/no/such/file"]);
-    assert!(said.contains("/no/such/file cannot be read"), "{said}");
+    let stderr = Broker::refused(&["admin.listen=127.0.0.1:0", "admin.token_file=/no/such/file"]);
+    assert!(stderr.contains("cannot read the token file /no/such/file"), "{stderr}");
 }

@@ -1,4 +1,4 @@
-//! Which rule decides, by the rules that hold, and by which certificates listeners are served.
+//! Listing and explaining access rules, and the certificates of listeners.
 
 use std::process::Command;
 
@@ -48,7 +48,7 @@ fn the_rules_are_listed_with_their_places() {
     assert_eq!(answer.body, "{\"open\":true,\"all\":0,\"rules\":[],\"next\":null}\n");
 }
 
-/// Of the rules as well as of authentication: docs/concepts/access-rules.md.
+/// Roles come from the rules as well as from authentication: docs/concepts/access-rules.md.
 #[test]
 fn a_client_is_shown_with_the_roles_that_the_rules_give_it() {
     let rules = format!(
@@ -130,7 +130,7 @@ fn a_listener_says_by_which_certificates_it_is_served() {
     };
     let before = ends();
     make("20");
-    assert_eq!(ends(), before, "it is not served yet");
+    assert_eq!(ends(), before, "the new certificate is not served yet");
     world.reload_again().expect(200);
     let later_days = (ends() - before) / 86_400_000;
     assert!((9..=10).contains(&later_days), "{later_days}");

@@ -1,4 +1,4 @@
-//! Requests that are wrong, too large, too slow or too many.
+//! Requests that are malformed, too large, too slow or too many.
 
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
@@ -29,7 +29,7 @@ fn only_the_whole_token_opens() {
     exchange(address, twice.as_bytes()).expect(400);
     let twice = format!("GET /contracts HTTP/1.1\r\n{0}{0}\r\n", format_args!("Authorization: Bearer {TOKEN}\r\n"));
     exchange(address, twice.as_bytes()).expect(400);
-    // A token that is wrong costs the body's bytes nobody's memory: it is not read.
+    // With a wrong token the body is not read, so it takes no memory.
     let request = "PUT /contracts/new HTTP/1.1\r\nAuthorization: Bearer no\r\nContent-Length: 99999999\r\n\r\n";
     exchange(address, request.as_bytes()).expect(401);
 }
@@ -50,7 +50,7 @@ fn what_is_no_request_or_can_be_read_in_two_ways_is_refused() {
         (with_token("\r\n{}"), 411),
         (with_token("Content-Length: 2\r\nContent-Length: 3\r\n\r\n{}"), 400),
         (with_token("Content-Length: 3\r\nContent-Length: 2\r\n\r\n{}"), 400),
-        // The same length twice has one meaning (RFC 9112, section 6.3).
+        // The same length twice is unambiguous (RFC 9112, section 6.3).
         (with_token("Content-Length: 2\r\nContent-Length: 2\r\n\r\n{}"), 422),
         (with_token("Content-Length: 2\r\nContent-Type: a/b\r\nContent-Type: a/b\r\n\r\n{}"), 400),
         (with_token("Content-Length: +2\r\n\r\n{}"), 400),
@@ -104,7 +104,7 @@ fn a_body_is_asked_for_where_the_client_waits_for_that() {
     assert_eq!(&interim, b"HTTP/1.1 100 Continue\r\n\r\n");
     stream.write_all(body.as_bytes()).expect("writes");
     Answer::read(&answer_bytes(&mut stream, false)).expect(201);
-    // One that is too large is not even asked for.
+    // A body that is too large is rejected before it is sent.
     let head = with_token("Expect: 100-continue\r\nContent-Length: 9000000\r\n\r\n");
     exchange(world.broker.admin_address(), head.as_bytes()).expect(413);
 }
@@ -122,7 +122,7 @@ fn a_request_that_does_not_come_whole_is_given_up() {
             });
         }
     });
-    // One that ends early is told so at once.
+    // A request that ends early is rejected at once.
     let mut stream = TcpStream::connect(world.broker.admin_address()).expect("connects");
     stream.write_all(b"GET /hea").and_then(|()| stream.shutdown(std::net::Shutdown::Write)).expect("writes");
     let mut bytes = Vec::new();

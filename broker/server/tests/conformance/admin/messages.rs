@@ -1,4 +1,4 @@
-//! Messages published by a request.
+//! Publishing messages through the API.
 
 use std::net::SocketAddr;
 
@@ -14,7 +14,7 @@ const WHY: &str = "n: expected an integer, found a string at byte";
 /// Enough names that some clients belong to each thread.
 const CLIENTS: usize = 8;
 
-/// Posts without a word of what the payload is.
+/// Publishes without a Content-Type.
 #[track_caller]
 fn publish(address: SocketAddr, target: &str, payload: &[u8]) -> Answer {
     post(address, &format!("/messages/{target}"), "", payload)
@@ -64,7 +64,11 @@ fn a_posted_message_arrives_on_every_thread_with_its_qos_and_its_bytes() {
         }
         assert!(!matched(publish(address, "else/where?qos=1", b"x")));
         assert_eq!(world.count("admin_messages_published"), 10);
-        assert_eq!((world.count("publishes_received"), world.count("packets_too_large")), (0, 0), "no packet has come");
+        assert_eq!(
+            (world.count("publishes_received"), world.count("packets_too_large")),
+            (0, 0),
+            "no packet was received"
+        );
     });
 }
 
@@ -155,7 +159,7 @@ fn what_is_set_aside_or_observed_is_taken() {
         let world = World::new(case.threads);
         let address = world.broker.admin_address();
         let mut subscribers = subscribers(&world, V5, "#");
-        assert!(!matched(publish(address, "aside/a?qos=1", BAD)), "nobody looks there");
+        assert!(!matched(publish(address, "aside/a?qos=1", BAD)), "there is no subscriber");
         let mut guard = world.connect(V5, "guard");
         guard.subscribe("$quarantine/#", ExactlyOnce);
         assert!(matched(publish(address, "aside/a?qos=2&retain=true", BAD)));
@@ -193,7 +197,7 @@ fn a_content_type_goes_along_unless_it_is_curls_own() {
                 assert_eq!(message.properties().iter().count(), usize::from(expected.is_some()));
             }
         }
-        // It names the format that the contract holds the payload to.
+        // The content type names the format that the contract checks the payload against.
         let reading = messagepack("7", 21.5);
         for (format, status) in [("application/msgpack", 200), ("application/json", 422), ("application/protobuf", 422)]
         {
@@ -236,11 +240,11 @@ fn a_query_that_is_not_understood_is_refused_by_name() {
     let world = World::new(1);
     let address = world.broker.admin_address();
     for (query, named) in [
-        ("qos=3", "qos is 0, 1 or 2"),
-        ("qos", "qos is 0, 1 or 2"),
-        ("retain=yes", "retain is true or false"),
+        ("qos=3", "qos must be 0, 1 or 2"),
+        ("qos", "qos must be 0, 1 or 2"),
+        ("retain=yes", "retain must be true or false"),
         ("retained=true", "retained"),
-        ("qos=1&qos=1", "qos stands there twice"),
+        ("qos=1&qos=1", "duplicate parameter qos"),
         ("qos=1?retain=true", "1?retain=true"),
     ] {
         let body = refused(publish(address, &format!("strict/a?{query}"), GOOD), 400, "bad_query");
@@ -280,7 +284,7 @@ fn the_limits_of_clients_hold() {
             "limits.retained_messages=1",
             "mqtt.maximum_packet_size=1000",
             "mqtt.max_qos=1",
-            // They are retained too.
+            // Topics of contract discovery are retained too.
             "contracts.discovery=false",
         ];
         let world = World::set(World::folder(MANIFEST), case.threads, &settings);
@@ -290,7 +294,7 @@ fn the_limits_of_clients_hold() {
         }
         publish(address, "a/b/c", b"x").expect(200);
         refused(publish(address, "a?qos=2", b"x"), 400, "qos_not_supported");
-        // Fixed header, topic and the length of the properties are part of the packet.
+        // Fixed header, topic and the length of the properties count towards the packet size.
         publish(address, "a", &[0; 993]).expect(200);
         refused(publish(address, "a", &[0; 994]), 413, "packet_too_large");
         publish(address, "a?retain=true", b"kept").expect(200);

@@ -1,4 +1,4 @@
-//! Health and metrics.
+//! Health checks and metrics.
 
 use std::time::Instant;
 
@@ -35,7 +35,7 @@ fn metrics_are_in_the_format_of_prometheus_unless_json_is_asked_for() {
     ] {
         assert!(answer.body.lines().any(|known| known == line), "{line}: {}", answer.body);
     }
-    // Help, type and value for each, and every name but once.
+    // Each metric has help, type and value, and each name occurs once.
     let names_after = |prefix: &str| -> Vec<&str> {
         let lines = answer.body.lines().filter_map(|line| line.strip_prefix(prefix));
         lines.filter_map(|line| line.split([' ', '{']).next()).collect()
@@ -43,7 +43,7 @@ fn metrics_are_in_the_format_of_prometheus_unless_json_is_asked_for() {
     let (helped, typed) = (names_after("# HELP "), names_after("# TYPE "));
     let values = answer.body.lines().filter(|line| !line.starts_with('#'));
     let mut valued: Vec<&str> = values.filter_map(|line| line.split([' ', '{']).next()).collect();
-    // Those of listeners have a value for each, and a histogram has several of its own.
+    // Listener metrics have one value per listener, and histograms have several samples.
     for histogram in ["tautwire_data_sync_seconds", "tautwire_delivery_seconds", "tautwire_acknowledgement_seconds"] {
         valued.iter_mut().filter(|name| name.starts_with(histogram)).for_each(|name| *name = histogram);
     }
@@ -57,7 +57,7 @@ fn metrics_are_in_the_format_of_prometheus_unless_json_is_asked_for() {
     assert_eq!(world.count("violations_rejected"), 1);
 }
 
-/// A value of `/metrics`, which is there.
+/// The value of a metric, which must exist.
 fn metric(broker: &Broker, name: &str) -> f64 {
     let request = format!("GET /metrics HTTP/1.1\r\nauthorization: bearer {TOKEN}\r\n\r\n");
     let answer = exchange(broker.admin_address(), request.as_bytes()).expect(200);
@@ -72,7 +72,7 @@ fn messages_and_acknowledgements_are_timed_by_qos_and_what_waited_for_the_client
         let path = format!("data.path={}", folder.path().join("data").display());
         let world = crate::reload::World::new(threads, "[sys]\ninterval_s = 0\n", &[&path]);
         let broker = &world.broker;
-        // Clients of all threads.
+        // Enough clients to cover all threads.
         let mut publishers: Vec<_> = (0..4).map(|at| broker.connect(V5, &format!("publisher-{at}"))).collect();
         let mut subscriber = broker.connecting(V5, "subscriber").persistent().open();
         subscriber.subscribe("a", ExactlyOnce);
@@ -85,10 +85,10 @@ fn messages_and_acknowledgements_are_timed_by_qos_and_what_waited_for_the_client
                 subscriber.receive();
             }
         }
-        // What came on waits for no client; what waited in the queue is not timed.
+        // Messages sent at once are timed; messages that waited in the queue are not.
         let mut away = broker.connecting(V5, "away").persistent().open();
         (0..8).for_each(|_| drop(away.receive()));
-        // A turn is counted when it has written; the next one of the same thread answers this.
+        // A turn is counted after it has written; the response comes from the next turn of the same thread.
         [&mut subscriber, &mut away].into_iter().chain(&mut publishers).for_each(|client| client.ping());
         for (name, count) in [
             ("delivery_seconds_count{qos=\"0\"}", 4.0),
@@ -100,9 +100,9 @@ fn messages_and_acknowledgements_are_timed_by_qos_and_what_waited_for_the_client
         ] {
             assert_eq!(metric(broker, &format!("tautwire_{name}")), count, "{name}, {threads} threads");
         }
-        // The acknowledgements have waited for the log, and so did the messages of QoS 2.
+        // The acknowledgements waited for the log, and so did the messages with QoS 2.
         let fastest_sync = metric(broker, "tautwire_data_sync_seconds_bucket{le=\"0.000008\"}");
-        assert_eq!(fastest_sync, 0.0, "no disk is as fast");
+        assert_eq!(fastest_sync, 0.0, "no disk is that fast");
         for name in ["acknowledgement_seconds_bucket{qos=\"1\"", "delivery_seconds_bucket{qos=\"2\""] {
             assert_eq!(metric(broker, &format!("tautwire_{name},le=\"0.000008\"}}")), 0.0, "{name}");
         }
@@ -137,7 +137,7 @@ fn messages_are_counted_by_the_topic_filters_that_are_named() {
         }
         publisher.publish("other", AtLeastOnce, b"nobody counts this");
 
-        // The thread of the client that is away may take its messages later.
+        // The thread of the offline client may process its messages later.
         let deadline = Instant::now() + EXPECT_TIMEOUT;
         let answer = loop {
             let answer = admin(broker.admin_address(), "GET", "/v1/topic-metrics", "").expect(200);

@@ -1,4 +1,4 @@
-//! The admin API over real sockets: what it does, that it lasts, and what hostile requests get.
+//! The admin API over real sockets: functions, persistence, and hostile requests.
 
 mod clients;
 mod connections;

@@ -1,4 +1,4 @@
-//! How the broker is, on one page, and how it was in the last hour.
+//! The overview page and its history of one hour.
 
 use crate::reload::World;
 use crate::support::http::Answer;

@@ -1,9 +1,9 @@
-//! What everybody gets: the dashboard's files, the description of the API, health.
+//! Public resources: the dashboard's files, the description of the API, health.
 
 use crate::reload::World;
 use crate::support::http::{Answer, answer_bytes, ask, dial, exchange};
 
-/// An answer whose body may be bytes.
+/// A response whose body may be binary.
 fn raw(world: &World, path: &str, fields: &str) -> (String, Vec<u8>) {
     use std::io::Write as _;
     let mut stream = dial(world.broker.admin_address());
@@ -44,9 +44,9 @@ fn the_dashboard_is_served_to_everybody_and_may_do_little() {
         assert_eq!(field(&packed, "Content-Encoding"), "gzip");
         assert!(compressed.starts_with(&[0x1f, 0x8b]));
         assert_ne!(field(&packed, "ETag"), field(&head, "ETag"));
-        // What a browser has kept is not sent again.
-        let held = format!("If-None-Match: \"other\", W/{}\r\n", field(&head, "ETag"));
-        let (same, nothing) = raw(&world, path, &held);
+        // A file cached by the browser is not sent again.
+        let cached = format!("If-None-Match: \"other\", W/{}\r\n", field(&head, "ETag"));
+        let (same, nothing) = raw(&world, path, &cached);
         assert!(same.starts_with("HTTP/1.1 304 ") && nothing.is_empty(), "{same}");
         assert_eq!(field(&same, "ETag"), field(&head, "ETag"));
         let (fresh, _) = raw(&world, path, "If-None-Match: \"other\"\r\n");

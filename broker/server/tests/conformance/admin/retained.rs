@@ -1,4 +1,4 @@
-//! Retained messages as operators see and remove them.
+//! Listing, reading and removing retained messages.
 
 use std::thread;
 use std::time::Instant;
@@ -16,7 +16,7 @@ fn retain(broker: &Broker, topic: &str, payload: &[u8]) {
     post(broker.admin_address(), &format!("/messages/{topic}?retain=true&qos=1"), "", payload).expect(200);
 }
 
-/// All texts under a name, in order.
+/// All values of a member, in order.
 fn texts(body: &str, name: &str) -> Vec<String> {
     let member = format!("\"{name}\":\"");
     body.split(&member).skip(1).map(|part| part.split('"').next().unwrap_or_default().to_owned()).collect()
@@ -140,14 +140,14 @@ fn removed_retained_messages_stay_removed_after_a_kill() {
         }
         let deadline = Instant::now() + EXPECT_TIMEOUT;
         while admin(broker.admin_address(), "GET", "/metrics", "").expect(200).number("cold_messages") < 100 {
-            assert!(Instant::now() < deadline, "nothing leaves memory");
+            assert!(Instant::now() < deadline, "nothing is spilled to disk");
             thread::yield_now();
         }
         let list = ask(&broker, "GET", "/v1/retained?limit=1000").expect(200);
         assert_eq!(list.number("matched"), 200);
         let known = list.body.matches("\"payload_bytes\":4096").count();
         assert_eq!(known + list.body.matches("\"payload_bytes\":null").count(), 200, "{}", list.body);
-        assert!(known < 200, "of those on disk it is not known");
+        assert!(known < 200, "unknown for messages on disk");
         for number in (0..200).step_by(7) {
             let shown = ask(&broker, "GET", &format!("/v1/retained/big/{number:03}")).expect(200).body;
             assert!(shown.contains(&format!("\"text\":\"{number:04}{number:04}")), "{}", &shown[..200]);

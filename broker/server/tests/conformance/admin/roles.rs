@@ -1,4 +1,4 @@
-//! Who may do what: tokens with names and roles, and what they do not open.
+//! Permissions: tokens with names and roles, and what they do not allow.
 
 use crate::reload::World;
 use crate::support::http::{Answer, ask, bearer};
@@ -12,13 +12,13 @@ const DIGESTS: [(&str, &str); 4] = [
     ("seer", "3d707a4c01c66a7d41ed76312c5c6f3ca91d57c196231add3280e97922f444e9"),
 ];
 
-/// A file of tokens: each has the role, and `more` lines.
-pub(super) fn tokens(wanted: &[(&str, &str, &str)]) -> String {
+/// A token file: each token has this role, and the additional lines.
+pub(super) fn tokens(list: &[(&str, &str, &str)]) -> String {
     let table = |(name, role, more): &(&str, &str, &str)| {
         let digest = DIGESTS.iter().find(|(known, _)| known == name).expect("a token of these tests").1;
         format!("[[token]]\nname = \"{name}\"\nrole = \"{role}\"\nsha256 = \"{digest}\"\n{more}\n")
     };
-    wanted.iter().map(table).collect()
+    list.iter().map(table).collect()
 }
 
 /// The text of a token.
@@ -33,14 +33,14 @@ const ALL: &[(&str, &str, &str)] = &[
     ("seer", "read", "payloads = true"),
 ];
 
-/// A broker whose API takes these tokens, besides the one of `admin.token_file`.
-pub(super) fn world(wanted: &[(&str, &str, &str)]) -> World {
-    let folder = Folder::new(&[("tokens.toml", &tokens(wanted))]);
+/// A broker whose API accepts these tokens, besides that of `admin.token_file`.
+pub(super) fn world(list: &[(&str, &str, &str)]) -> World {
+    let folder = Folder::new(&[("tokens.toml", &tokens(list))]);
     let file = format!("admin.tokens_file={}", folder.path().join("tokens.toml").display());
     World::within(folder, 1, "", &[&file])
 }
 
-pub(super) fn by(world: &World, name: &str, method: &str, path: &str, body: &str) -> Answer {
+pub(super) fn request_as(world: &World, name: &str, method: &str, path: &str, body: &str) -> Answer {
     ask(world.broker.admin_address(), method, path, &token(name), body)
 }
 
@@ -48,7 +48,7 @@ pub(super) fn by(world: &World, name: &str, method: &str, path: &str, body: &str
 fn each_role_may_do_what_it_is_for_and_no_more() {
     let world = world(ALL);
     let ban = r#"{"user": "eve"}"#;
-    // What comes of it, for reader, operator, chief and seer.
+    // The expected status for reader, operator, chief and seer.
     for (method, path, body, expected) in [
         ("GET", "/v1/clients", "", [200, 200, 200, 200]),
         ("GET", "/v1/config", "", [200, 200, 200, 200]),
@@ -64,35 +64,35 @@ fn each_role_may_do_what_it_is_for_and_no_more() {
         ("GET", "/v1/nothing", "", [404, 404, 404, 404]),
     ] {
         for (name, status) in ["reader", "operator", "chief", "seer"].into_iter().zip(expected) {
-            let answer = by(&world, name, method, path, body);
+            let answer = request_as(&world, name, method, path, body);
             assert_eq!(answer.status, status, "{name} {method} {path}: {answer:?}");
             if status == 403 {
                 assert!(answer.body.contains("\"code\":\"forbidden\""), "{answer:?}");
             }
         }
     }
-    let refused = by(&world, "reader", "PUT", "/v1/contracts/a", "{}").expect(403);
-    assert!(refused.body.contains("needs the role administer; the role here is read"), "{refused:?}");
-    // The one token still does everything.
+    let refused = request_as(&world, "reader", "PUT", "/v1/contracts/a", "{}").expect(403);
+    assert!(refused.body.contains("needs the role administer; your role is read"), "{refused:?}");
+    // The token of `admin.token_file` may still do everything.
     ask(world.broker.admin_address(), "DELETE", "/v1/contracts/a", &bearer(TOKEN), "").expect(409);
 }
 
 #[test]
 fn tokens_come_and_go_with_a_reload_and_end_when_they_expire() {
     let world = world(&[("reader", "read", ""), ("operator", "operate", "expires = 2020-01-01T00:00:00Z")]);
-    by(&world, "reader", "GET", "/v1/bans", "").expect(200);
-    let expired = by(&world, "operator", "GET", "/v1/bans", "").expect(401);
+    request_as(&world, "reader", "GET", "/v1/bans", "").expect(200);
+    let expired = request_as(&world, "operator", "GET", "/v1/bans", "").expect(401);
     assert!(expired.body.contains("\"code\":\"unauthorized\""), "{expired:?}");
     world.folder.write("tokens.toml", "[[token]]\nname = \"reader\"\n");
     let wrong = world.reload_again().expect(422);
     assert!(wrong.body.contains("tokens.toml:1: role is missing [tokens_file]"), "{wrong:?}");
-    by(&world, "reader", "GET", "/v1/bans", "").expect(200);
+    request_as(&world, "reader", "GET", "/v1/bans", "").expect(200);
     let more = "expires = 2999-12-31T23:59:59+01:00";
     world.folder.write("tokens.toml", &tokens(&[("operator", "operate", more), ("chief", "administer", "")]));
     world.reload_again().expect(200);
-    by(&world, "reader", "GET", "/v1/bans", "").expect(401);
-    by(&world, "operator", "POST", "/v1/messages/a", "x").expect(200);
-    by(&world, "chief", "GET", "/v1/bans", "").expect(200);
+    request_as(&world, "reader", "GET", "/v1/bans", "").expect(401);
+    request_as(&world, "operator", "POST", "/v1/messages/a", "x").expect(200);
+    request_as(&world, "chief", "GET", "/v1/bans", "").expect(200);
 }
 
 #[test]
@@ -101,10 +101,10 @@ fn the_audit_log_says_who_has_done_it() {
     let path = |name: &str| folder.path().join(name).display().to_string();
     let settings = [format!("admin.tokens_file={}", path("tokens.toml")), format!("audit.file={}", path("audit"))];
     let world = World::within(folder, 1, "", &settings.each_ref().map(String::as_str));
-    by(&world, "operator", "POST", "/v1/bans", r#"{"user": "eve"}"#).expect(201);
-    by(&world, "reader", "POST", "/v1/bans", r#"{"user": "ann"}"#).expect(403);
-    by(&world, "nobody", "GET", "/v1/bans", "").expect(401);
-    by(&world, "reader", "GET", "/v1/bans", "").expect(200);
+    request_as(&world, "operator", "POST", "/v1/bans", r#"{"user": "eve"}"#).expect(201);
+    request_as(&world, "reader", "POST", "/v1/bans", r#"{"user": "ann"}"#).expect(403);
+    request_as(&world, "nobody", "GET", "/v1/bans", "").expect(401);
+    request_as(&world, "reader", "GET", "/v1/bans", "").expect(200);
     let World { broker, folder, .. } = world;
     broker.end();
     let audit = folder.read("audit");
@@ -125,8 +125,8 @@ fn the_audit_log_says_who_has_done_it() {
 fn a_tap_ends_when_who_watches_may_not_any_more() {
     use std::io::{BufRead as _, BufReader, Read as _, Write as _};
     let world = world(ALL);
-    by(&world, "operator", "GET", "/v1/tap", "").expect(403);
-    by(&world, "chief", "GET", "/v1/retained/a", "").expect(403);
+    request_as(&world, "operator", "GET", "/v1/tap", "").expect(403);
+    request_as(&world, "chief", "GET", "/v1/retained/a", "").expect(403);
     let mut stream = std::net::TcpStream::connect(world.broker.admin_address()).expect("it accepts");
     stream.set_read_timeout(Some(crate::support::EXPECT_TIMEOUT)).expect("a positive time is a valid timeout");
     write!(stream, "GET /v1/tap HTTP/1.1\r\n{}\r\n", token("seer")).expect("it is sent");

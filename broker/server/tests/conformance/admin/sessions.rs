@@ -1,17 +1,17 @@
-//! Logging in by token or password, cookies, and what another page must not be able to do with them.
+//! Login with token or password, cookies, and protection against other pages.
 
 use std::time::Instant;
 
-use super::roles::{by, tokens};
+use super::roles::{request_as, tokens};
 use crate::reload::World;
 use crate::support::http::{Answer, ask, exchange};
 use crate::support::{EXPECT_TIMEOUT, Folder, TOKEN};
 
 const JSON: &str = "Content-Type: application/json\r\n";
-/// The password is `secret`, hashed as mosquitto does it, which takes no time.
+/// The password is `secret`, hashed as by mosquitto, which is fast.
 const USERS: &str = "ann:$6$YWFhYWFhYWFhYWFh$cmKH4OwZssEZ8OHMn1wDv3GwvrOU6Zkp+nVlkH2Tl1EAlNAnc//LmBKvNOO9ivDlvMPQ+qQ6vHpddaXzor25UQ==\nbob:$6$YmJiYmJiYmJiYmJi$WoJIdihxxPLuXS2JxCeEVPN+s/H1UCS/mgUR9jfYlC9HtWhcKj7twT0rhoHTgysywjpnVaZhQ0kNutex5VyRUw==\ncarl:$6$Y2NjY2NjY2NjY2Nj$/AWv5u8CVIQHMrL8Y85wYBMYw/jHXLgzfNE1lqhkQgoKlqfb5bcdKTWdJZALB+BBw3oB7wkwFZZf9kphvV+y2g==\n";
 
-/// A session that has been opened.
+/// A login session.
 pub(super) struct Session {
     pub(super) cookie: String,
     pub(super) csrf: String,
@@ -91,7 +91,7 @@ fn a_token_or_a_password_opens_a_session_with_a_cookie_that_scripts_cannot_read(
         let answer = ask(world.broker.admin_address(), "POST", "/session", &fields, &by_token(TOKEN)).expect(200);
         assert!(answer.head.contains("; Secure"), "{}", answer.head);
     }
-    let shown = by(&world, "operator", "GET", "/session", "").expect(200);
+    let shown = request_as(&world, "operator", "GET", "/session", "").expect(200);
     assert!(shown.body.contains("\"expires_ms\":null,\"csrf\":null"), "{shown:?}");
     ask(world.broker.admin_address(), "GET", "/session", "", "").expect(401);
 }
@@ -116,12 +116,12 @@ fn unknown_users_and_users_without_a_role_are_refused() {
     }
     let api = world.broker.admin_address();
     ask(api, "POST", "/session", "", &by_token(TOKEN)).expect(415);
-    // Before it is read: whoever sends it is not known.
+    // The limit applies before the body is read: the sender is not authenticated.
     let head = format!("POST /session HTTP/1.1\r\n{JSON}Content-Length: 16385\r\n\r\n");
     exchange(api, head.as_bytes()).expect(413);
     ask(api, "POST", "/session", "Content-Type: text/plain\r\n", &by_token(TOKEN)).expect(415);
     ask(api, "POST", "/session", &format!("{JSON}Sec-Fetch-Site: cross-site\r\n"), &by_token(TOKEN)).expect(403);
-    // 5 answers of 401 above.
+    // The 5 responses of 401 above.
     assert_eq!((world.metric("admin_logins"), world.metric("admin_logins_refused")), (0, 5));
 }
 
@@ -146,10 +146,10 @@ fn with_a_cookie_nothing_changes_without_the_word_that_other_pages_do_not_know()
     }
     ask(api, "GET", "/v1/bans", &session.only_cookie(), "").expect(200);
     ask(api, "POST", "/v1/bans", &format!("{}Sec-Fetch-Site: same-origin\r\n", session.fields()), ban).expect(201);
-    // A token in a field that no page can set needs none of it, whatever cookies come along.
+    // A token in a header, which no page can set, needs no CSRF token, whatever cookies are sent.
     let both = format!("{}{}", super::roles::token("operator"), session.only_cookie());
     ask(api, "DELETE", "/v1/bans", &both, ban).expect(204);
-    // And the role of a session holds as that of a token does.
+    // The role limits a session like a token.
     let reader = log_in(&world, &by_password("bob", "secret"));
     ask(api, "GET", "/v1/clients", &reader.fields(), "").expect(200);
     let refused = ask(api, "POST", "/v1/bans", &reader.fields(), ban).expect(403);
@@ -168,14 +168,14 @@ fn a_session_ends_by_logging_out_and_with_what_it_was_opened_by() {
     let (ann, bob) = (log_in(&world, &by_password("ann", "secret")), log_in(&world, &by_password("bob", "secret")));
     let token = log_in(&world, &by_token("operator-token-0123456789"));
     assert!(lives(&ann) && lives(&bob) && lives(&token));
-    // With another role a session has that one; without a role it is none.
+    // A changed role applies to the session; without a role the session ends.
     world.reload("[admin]\nroles = [\"ann = read\"]\n").expect(200);
     assert!(lives(&ann) && !lives(&bob));
     ask(api, "POST", "/v1/config/reload", &ann.fields(), "").expect(403);
     world.folder.write("tokens.toml", "");
     world.reload_again().expect(200);
     assert!(!lives(&token));
-    // Another password is another user.
+    // A user with another password is another principal.
     let proof = USERS.lines().find_map(|line| line.strip_prefix("bob:")).expect("bob is there");
     world.folder.write("users", &format!("ann:{proof}\n"));
     world.reload_again().expect(200);
@@ -192,14 +192,14 @@ fn whoever_goes_on_failing_has_to_wait_and_nobody_else() {
     let world = world(&[]);
     let deadline = Instant::now() + EXPECT_TIMEOUT;
     let mut failures = 0;
-    // The fifth makes the next wait for four seconds.
+    // The fifth failure makes the next attempt wait for four seconds.
     while failures < 5 {
         let answer = attempt(&world, &by_password("ann", "wrong"));
         assert!(matches!(answer.status, 401 | 429) && (failures >= 3 || answer.status == 401), "{answer:?}");
         failures += usize::from(answer.status == 401);
-        assert!(Instant::now() < deadline, "{failures} were looked at");
+        assert!(Instant::now() < deadline, "{failures} attempts were checked");
     }
-    // Even the right password is not looked at now.
+    // Even the right password is not checked now.
     let slowed = attempt(&world, &by_password("ann", "secret")).expect(429);
     assert_eq!(text(&slowed, "code"), "too_many_failures");
     assert!(slowed.head.contains("Retry-After: "), "{}", slowed.head);

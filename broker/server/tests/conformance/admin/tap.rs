@@ -1,4 +1,4 @@
-//! What is published, as those see it who watch.
+//! Taps: live streams of published messages.
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::net::TcpStream;
@@ -8,7 +8,7 @@ use crate::contracts::support::{World, messagepack};
 use crate::support::http::{Answer, post};
 use crate::support::{AtLeastOnce, AtMostOnce, Broker, EXPECT_TIMEOUT, ExactlyOnce, TOKEN, V5, admin};
 
-/// A tap that is open.
+/// An open tap.
 struct Tap(BufReader<TcpStream>);
 
 impl Tap {
@@ -17,10 +17,10 @@ impl Tap {
         let mut stream = TcpStream::connect(broker.admin_address()).expect("the admin API accepts connections");
         stream.set_read_timeout(Some(EXPECT_TIMEOUT)).expect("a positive time is a valid timeout");
         let request = format!("GET /v1/tap?{query} HTTP/1.1\r\nHost: admin\r\nAuthorization: Bearer {TOKEN}\r\n\r\n");
-        stream.write_all(request.as_bytes()).expect("the request is taken");
+        stream.write_all(request.as_bytes()).expect("the request is sent");
         let mut tap = Tap(BufReader::new(stream));
         assert_eq!(tap.line(), "HTTP/1.1 200 OK");
-        // The first comment says that the tap is open.
+        // The first comment signals that the tap is open.
         while tap.line() != ": open" {}
         assert_eq!(tap.line(), "");
         tap
@@ -97,7 +97,7 @@ fn what_is_published_is_shown_once_whoever_publishes_it_and_wherever() {
             );
             assert_eq!(without_time(&shown), expected);
         }
-        // What breaks its contract has not been published.
+        // A message that violates its contract is not published.
         post(world.broker.admin_address(), "/messages/strict/a", "", b"{}").expect(422);
         post(world.broker.admin_address(), "/messages/free/bytes", "", b"\xff").expect(200);
         assert!(all.message().contains("\"payload_base64\":\"/w==\""));

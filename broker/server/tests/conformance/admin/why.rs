@@ -1,4 +1,4 @@
-//! Why a message would not reach a client, and why the last ones did not: each reason from the state of a running broker.
+//! Explaining deliveries and drops: each reason from the state of a running broker.
 
 mod agrees;
 
@@ -17,18 +17,18 @@ use crate::support::{
 };
 
 impl World {
-    /// What is told of a message for a client: the outcome, and the codes of the findings.
+    /// The explanation of a message for a client: the outcome, and the codes of the findings.
     #[track_caller]
     fn why(&self, client_id: &str, query: &str) -> (String, Vec<String>) {
         let body = self.get(&format!("/v1/clients/{client_id}/why?{query}")).expect(200).body;
         (texts(&body, "outcome").remove(0), texts(&body, "code"))
     }
 
-    /// The last messages that a client did not get: reason, topic and how many.
+    /// The last messages dropped for a client: reason, topic and count.
     #[track_caller]
     fn drops(&self, client_id: &str) -> Vec<String> {
         let body = self.get(&format!("/v1/clients/{client_id}")).expect(200).body;
-        let (_, drops) = body.split_once("\"drops\":[").expect("they are told");
+        let (_, drops) = body.split_once("\"drops\":[").expect("the drops are listed");
         let counts = drops.split("\"count\":").skip(1).map(|rest| rest.split(',').next().unwrap_or_default());
         let reasons = texts(drops, "reason").into_iter().zip(texts(drops, "topic")).zip(counts);
         reasons.map(|((reason, topic), count)| format!("{reason} {topic} {count}")).collect()
@@ -90,12 +90,12 @@ fn why_a_message_does_not_reach_a_client_is_said() {
 }
 
 impl World {
-    /// What is told of the last messages of the groups that a client is in, times left out.
+    /// The last messages of the groups that a client is in, without times.
     #[track_caller]
     fn turns(&self, client_id: &str, topic: &str) -> String {
         let body = self.get(&format!("/v1/clients/{client_id}/why?topic={topic}")).expect(200).body;
-        let (_, told) = body.split_once("\"shared_turns\",\"text\":\"").expect("they are told");
-        let words = told.split('"').next().unwrap_or_default().split(' ');
+        let (_, turns) = body.split_once("\"shared_turns\",\"text\":\"").expect("the turns are listed");
+        let words = turns.split('"').next().unwrap_or_default().split(' ');
         let is_time = |word: &str| word.starts_with("20") && word.contains("Z");
         words
             .map(|word| if is_time(word) { word.get(20..).unwrap_or_default() } else { word })
@@ -134,16 +134,22 @@ fn whom_a_shared_group_has_chosen_for_the_last_messages_is_said() {
         let mut publisher = world.broker.connect(V5, "p");
         let mut first = world.broker.connect(V5, "first");
         first.subscribe("$share/g/jobs/#", AtLeastOnce);
-        assert_eq!(world.turns("first", "jobs/1"), "none of the last 16 messages of $share/g/jobs/# was on this topic");
+        assert_eq!(
+            world.turns("first", "jobs/1"),
+            "none of the last 16 messages of $share/g/jobs/# were on this topic"
+        );
         publisher.publish("jobs/1", AtLeastOnce, b"1");
         first.receive();
         assert_eq!(
             world.turns("first", "jobs/1"),
             "the last messages of $share/g/jobs/# on this topic: 1 for this client, the last at "
         );
-        assert_eq!(world.turns("first", "jobs/2"), "none of the last 16 messages of $share/g/jobs/# was on this topic");
+        assert_eq!(
+            world.turns("first", "jobs/2"),
+            "none of the last 16 messages of $share/g/jobs/# were on this topic"
+        );
 
-        // Whoever is away has no turn as long as somebody else is there.
+        // An offline member gets no messages as long as another member is connected.
         let names = ["second", "third", "fourth"];
         let mut others = names.map(|name| world.broker.connecting(V5, name).persistent().open());
         others.iter_mut().for_each(|client| client.subscribe("$share/g/jobs/#", AtLeastOnce));
@@ -160,7 +166,7 @@ fn whom_a_shared_group_has_chosen_for_the_last_messages_is_said() {
         }
         let own = "the last messages of $share/g/jobs/# on this topic: 2 for this client, the last at ; \
                    1 for other members, the last at ";
-        assert_eq!(world.turns("second", "jobs/1"), own, "the session of the other one has ended");
+        assert_eq!(world.turns("second", "jobs/1"), own, "the session of the other member has ended");
         for name in ["third", "fourth"] {
             let others =
                 "the last messages of $share/g/jobs/# on this topic: 3 for other members, the last for second at ";
@@ -169,7 +175,7 @@ fn whom_a_shared_group_has_chosen_for_the_last_messages_is_said() {
     }
 }
 
-/// Everybody may do everything, but nobody may subscribe below `closed`.
+/// Everybody may do everything, except subscribe below `closed`.
 const RULES: &str = r##"
 [[role]]
 name = "all"
@@ -184,7 +190,7 @@ const TABLES: &str = "[acl]\nfile = \"access.toml\"\n[contracts]\npath = \"contr
                       [limits]\ntopic_levels = 9\nconnection_output_bytes = 100000\n\
                       [[listener]]\naddress = \"127.0.0.1:0\"\nname = \"mounted\"\nmount_point = \"m/\"\n";
 
-/// With access rules, contracts, and a listener behind `m/`.
+/// With access rules, contracts, and a listener with the mount point `m/`.
 fn world_with_rules(threads: usize) -> World {
     let folder = support::World::folder(support::MANIFEST);
     support::write_schemas(&folder);
@@ -264,7 +270,7 @@ fn what_the_client_cannot_take_is_remembered_with_the_reason() {
         assert_eq!(small.receive().text(), "last");
         assert_eq!(world.drops("small"), ["too_large large/0 1", "too_large large/1 2"]);
 
-        // It has been sent, and the client comes back with a lower limit.
+        // The message was sent, and the client reconnects with a lower limit.
         let connecting = world.broker.connecting(V5, "smaller").persistent();
         let mut client = connecting.open();
         client.subscribe("large/#", AtLeastOnce);
@@ -321,7 +327,7 @@ fn a_client_that_does_not_read_is_said_to_be_it() {
         stuck.subscribe("flood", ExactlyOnce);
         let mut publisher = world.broker.connect(V5, "p");
         let payload = vec![b'x'; 60_000];
-        // The system's own buffers are full first.
+        // The socket buffers of the system fill up first.
         let mut sent = 0;
         while world.drops("stuck").is_empty() {
             publisher.publish("flood", AtMostOnce, &payload);
@@ -331,7 +337,7 @@ fn a_client_that_does_not_read_is_said_to_be_it() {
         }
         assert!(world.drops("stuck")[0].starts_with("output_full flood "), "{:?}", world.drops("stuck"));
         is(world.why("stuck", "topic=flood&qos=0"), "arrives", &["output_behind", "subscribed"]);
-        // What is acknowledged goes beyond the limit once, and no further.
+        // Acknowledged messages exceed the limit by one at most.
         publisher.publish("flood", AtLeastOnce, &payload);
         is(world.why("stuck", "topic=flood&qos=0"), "does_not_arrive", &["output_full", "subscribed"]);
         is(world.why("stuck", "topic=flood"), "waits", &["output_full", "subscribed"]);
@@ -346,17 +352,17 @@ fn clients_dropped_for_lack_of_output_memory_are_reported() {
         let mut clients: Vec<_> = names.iter().map(|name| world.broker.connect(V5, name)).collect();
         clients.iter_mut().for_each(|client| client.subscribe("large", AtMostOnce));
         let mut publisher = world.broker.connect(V5, "p");
-        // More than twice the memory, handed to all of them in one turn.
+        // More than twice the memory, sent to all of them in one turn.
         publisher.publish("large", AtMostOnce, &[b'x'; 60_000]);
         let deadline = Instant::now() + EXPECT_TIMEOUT;
-        let told = loop {
-            let told: Vec<String> = names.iter().flat_map(|name| world.drops(name)).collect();
-            if !told.is_empty() {
-                break told;
+        let drops = loop {
+            let drops: Vec<String> = names.iter().flat_map(|name| world.drops(name)).collect();
+            if !drops.is_empty() {
+                break drops;
             }
             assert!(Instant::now() < deadline, "nothing is dropped");
         };
-        assert!(told.iter().all(|drop| drop == "memory_full large 1"), "{told:?}");
+        assert!(drops.iter().all(|drop| drop == "memory_full large 1"), "{drops:?}");
     }
 }
 
@@ -383,7 +389,7 @@ fn what_a_filter_matches_outside_of_the_mount_point_is_not_told_to_its_clients()
     }
 }
 
-/// What is said of each code is in the guide, and in the description of the API.
+/// Each code is explained in the guide and in the description of the API.
 #[test]
 fn every_code_is_explained() {
     let source = include_str!("../../../src/admin/why.rs");

@@ -1,4 +1,4 @@
-//! Contracts are changed while messages are on their way.
+//! Changing contracts while messages are in transit.
 
 use std::time::Instant;
 
@@ -10,12 +10,12 @@ use crate::support::{
 
 const TOPIC: &str = "sensors/7/reading";
 
-/// Waits until the retained index of contracts `is` right, as it comes live.
+/// Waits until the index of contracts satisfies `is`, as it is published.
 #[track_caller]
 fn await_index(client: &mut Client, is: impl Fn(&str) -> bool) {
     let deadline = Instant::now() + EXPECT_TIMEOUT;
     while !is(client.expect_publish().text()) {
-        assert!(Instant::now() < deadline, "the index did not come");
+        assert!(Instant::now() < deadline, "the index did not arrive");
     }
 }
 
@@ -58,7 +58,7 @@ fn the_topics_of_discovery_follow() {
         let body = r#"{"topics": "strict/#", "format": "json", "schema_file": "numbered.json"}"#;
         admin(address, "PUT", "/contracts/strict", body).expect(201);
         await_index(&mut client, |index| index.contains("\"strict\""));
-        // It comes live to who is there, and is retained for who comes later.
+        // It is delivered live to existing subscribers, and retained for later ones.
         assert!(!late.receive().retain());
         let mut later = world.connect(V5, "later");
         later.subscribe("$SYS/contracts/bindings/strict", AtMostOnce);
@@ -81,7 +81,7 @@ fn queued_messages_are_delivered_after_their_contract_is_gone() {
         let mut payloads = vec![back.receive().payload().to_vec(), back.receive().payload().to_vec()];
         payloads.sort();
         assert_eq!(payloads, [protobuf("7", 21.5), json("7", 21.5).into_bytes()]);
-        // Now nobody knows what its payloads are.
+        // The format of its payloads is no longer known.
         publisher.publish(TOPIC, AtLeastOnce, &protobuf("7", 21.5));
         assert_eq!(back.receive().payload(), protobuf("7", 21.5));
         if case.version.is_v5() {
@@ -100,9 +100,9 @@ fn retained_messages_of_an_older_contract_are_not_given_in_a_format_they_do_not_
         let schema = r#"syntax = \"proto3\"; message Reading { bool device_id = 1; }"#;
         let body = format!(r#"{{"topics": "sensors/+/reading", "format": "protobuf", "schema": "{schema}"}}"#);
         admin(world.broker.admin_address(), "PUT", "/contracts/reading", &body).expect(200);
-        let mut told = world.connect(V5, "told");
-        told.subscribe("$as/json/sensors/#", AtLeastOnce);
-        let message = told.receive();
+        let mut verbose = world.connect(V5, "verbose");
+        verbose.subscribe("$as/json/sensors/#", AtLeastOnce);
+        let message = verbose.receive();
         assert_eq!(message.payload(), b"");
         assert_eq!(message.user_properties()[0].0, "tautwire-transcoding-error");
         let mut silent = world.connect(V3_1_1, "silent");
@@ -125,13 +125,13 @@ fn sighup_reads_the_folder_again_whole_or_not_at_all() {
         let (reason, why) = answer_to(&mut client, &OutgoingPublish::new("strict/a", AtLeastOnce, b"1"));
         assert!(reason == 0x99 && why.contains("contract renamed"), "{why}");
 
-        // One mistake, and nothing of the new folder holds.
+        // With one error, nothing of the new folder is applied.
         let wrong = MANIFEST.replace("name = \"strict\"", "name = \"third\"").replace("numbered.json", "gone.json");
         world.folder.write("contracts/contracts.toml", &wrong);
         world.broker.signal("HUP");
         let deadline = Instant::now() + EXPECT_TIMEOUT;
         while world.count("contract_changes_refused") == 0 {
-            assert!(Instant::now() < deadline, "the folder was not read again");
+            assert!(Instant::now() < deadline, "the folder was not reloaded");
         }
         let (_, why) = answer_to(&mut client, &OutgoingPublish::new("strict/a", AtLeastOnce, b"1"));
         assert!(why.contains("contract renamed"), "{why}");
@@ -140,7 +140,9 @@ fn sighup_reads_the_folder_again_whole_or_not_at_all() {
         world.broker.signal("HUP");
         await_index(&mut client, |index| index.contains("\"fourth\""));
         let log = world.broker.end();
-        for expected in ["there is no file gone.json", "SIGHUP: nothing has changed", "; 8 contracts"] {
+        for expected in
+            ["there is no file gone.json", "SIGHUP: reload failed, the configuration is unchanged", "; 8 contracts"]
+        {
             assert!(log.contains(expected), "{expected}: {log}");
         }
         assert!(!log.contains("third"), "{log}");

@@ -1,4 +1,4 @@
-//! Clients find out what contracts there are.
+//! Contract discovery by clients.
 
 use tautwire_protocol::{Properties, Property};
 
@@ -41,7 +41,7 @@ fn bindings_and_schemas_are_retained_with_twins_in_json() {
         assert!(schema.text().contains("message Reading {") && schema.text().contains("\"descriptorSet\":\""));
         client.subscribe(&format!("$SYS/contracts/schemas/{sha256}"), AtLeastOnce);
         let schema = client.receive();
-        // Field 1 of Schema: the name itself.
+        // Field 1 of Schema is the name itself.
         assert!(schema.payload().starts_with(&[&[0x0a, 64], sha256.as_bytes()].concat()));
         if case.version.is_v5() {
             assert_eq!(schema.properties().content_type(), Some("application/x-protobuf"));
@@ -115,7 +115,7 @@ fn a_request_that_is_none_is_answered_with_what_is_wrong() {
     });
 }
 
-/// `ServiceDiscoveryResponse`, at the topic and in the form that ProtoMQ's clients expect.
+/// `ServiceDiscoveryResponse`, on the topic and in the format that ProtoMQ's clients expect.
 #[test]
 fn the_discovery_of_protomq_is_answered_to_the_requester_alone() {
     every_case(|case| {
@@ -158,7 +158,7 @@ fn discovery_can_be_disabled() {
         for topic in [REQUEST, "$SYS/discovery/request"] {
             assert_eq!(client.deliver(&OutgoingPublish::new(topic, AtLeastOnce, b"")), 0x87, "{topic}");
         }
-        // Contracts hold all the same.
+        // Contracts apply all the same.
         let broken = OutgoingPublish::new("strict/1", AtLeastOnce, b"?");
         assert_eq!(client.deliver(&broken), 0x99);
         expect_nothing_from(&mut world.connect(V5, "publisher"), &mut client);

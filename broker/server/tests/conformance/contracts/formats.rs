@@ -1,4 +1,4 @@
-//! Any format out: subscribers get payloads in the format they ask for.
+//! Transcoding: subscribers receive payloads in the format they request.
 
 use tautwire_protocol::{Packet, Property};
 
@@ -14,7 +14,7 @@ const JSON: &str = "application/json";
 const MESSAGEPACK: &str = "application/msgpack";
 const PROTOBUF: &str = "application/x-protobuf";
 
-/// The payload of a message as it should be in each of the formats.
+/// The expected payload of a message in each of the formats.
 fn in_format(content_type: &str) -> Vec<u8> {
     match content_type {
         JSON => json("7", 21.5).into_bytes(),
@@ -90,7 +90,7 @@ fn filters_that_name_no_format_or_no_filter_are_refused() {
             ["$as", "$as/json", "$as/cbor/a", "$as/+/a", "$as/#", "$as/json/$as/json/a", "$as/json/$share/g/a"]
         {
             let granted = subscriber.subscribe_all(&[(filter, options(AtLeastOnce))], &[]);
-            // Without a level behind it, it is a topic like any other.
+            // Without a following level, it is an ordinary topic.
             let expected = if filter == "$as" { 1 } else { code };
             assert_eq!(granted, [expected], "{filter}");
         }
@@ -120,7 +120,7 @@ fn one_session_can_have_a_topic_as_it_is_and_in_other_formats() {
     });
 }
 
-/// [MQTT-3.3.4-2], [MQTT-3.3.4-4]: one copy with the identifiers of all, for those of one format.
+/// [MQTT-3.3.4-2], [MQTT-3.3.4-4]: one copy per format, with the identifiers of all its subscriptions.
 #[test]
 fn overlapping_filters_of_one_format_give_one_copy() {
     every_thread_count(|case| {
@@ -205,7 +205,7 @@ fn retained_messages_are_given_in_the_format_asked_for() {
         expect_form(&message, JSON, case.version);
         late.subscribe("sensors/#", AtLeastOnce);
         assert_eq!(late.receive().payload(), protobuf("7", 21.5));
-        // Its removal has no payload to turn into anything.
+        // The removal of a retained message has no payload to transcode.
         publisher.deliver(&OutgoingPublish::new(TOPIC, AtLeastOnce, b"").retained());
         assert_eq!(late.receive().payload(), b"");
         assert_eq!(late.receive().payload(), b"");
@@ -285,28 +285,28 @@ fn other_properties_stay_and_text_is_said_to_be_text_only_where_it_is() {
     assert_eq!(message.user_properties(), [("a".to_owned(), "1".to_owned()), ("a".to_owned(), "2".to_owned())]);
 }
 
-/// Nobody gets half a payload, or one in a format not asked for.
+/// Nobody receives part of a payload, or a payload in another format than requested.
 #[test]
 fn transcoding_failures_are_reported_or_counted() {
     every_thread_count(|case| {
         let world = World::new(case.threads);
         let mut publisher = world.connect(V5, "publisher");
-        let mut told = world.connect(V5, "told");
+        let mut verbose = world.connect(V5, "verbose");
         let mut silent = world.connect(V3_1_1, "silent");
-        for client in [&mut told, &mut silent] {
+        for client in [&mut verbose, &mut silent] {
             for filter in ["$as/protobuf/anything/#", "$as/json/loose/#", "$as/json/free/#"] {
                 client.subscribe(filter, AtLeastOnce);
             }
         }
         let cases: [(&str, &[u8], &str); 3] = [
             ("anything/a", br#"{"a": 1}"#, "format"),
-            // It breaks the contract, which only observes: nothing is known of it.
+            // It violates the contract, which is in observe mode: its format is unknown.
             ("loose/a", b"\xff\xff", "expected"),
             ("free/a", b"12", "no contract covers the topic"),
         ];
         for (topic, payload, expected) in cases {
             publisher.publish(topic, AtLeastOnce, payload);
-            let message = told.receive();
+            let message = verbose.receive();
             assert_eq!((message.topic(), message.payload()), (topic, &b""[..]));
             let properties = message.user_properties();
             let why = properties.iter().find(|(name, _)| name == "tautwire-transcoding-error");
@@ -314,10 +314,10 @@ fn transcoding_failures_are_reported_or_counted() {
         }
         expect_nothing_from(&mut publisher, &mut silent);
         assert_eq!(world.count("dropped_untranscodable"), 3);
-        // What says itself that it is in the format needs no contract.
-        let said = OutgoingPublish::new("free/a", AtLeastOnce, b"12").property(Property::ContentType(JSON));
-        publisher.deliver(&said);
-        assert_eq!((told.receive().payload(), silent.receive().payload()), (&b"12"[..], &b"12"[..]));
+        // A payload whose content type is the requested format needs no contract.
+        let outgoing = OutgoingPublish::new("free/a", AtLeastOnce, b"12").property(Property::ContentType(JSON));
+        publisher.deliver(&outgoing);
+        assert_eq!((verbose.receive().payload(), silent.receive().payload()), (&b"12"[..], &b"12"[..]));
     });
 }
 
@@ -336,7 +336,7 @@ fn a_session_that_ends_takes_its_formats_with_it() {
     });
 }
 
-/// The size that counts is that of what is sent [MQTT-3.1.2-24].
+/// The limit applies to the packet that is sent [MQTT-3.1.2-24].
 #[test]
 fn the_clients_maximum_packet_size_holds_for_the_form_it_gets() {
     let world = World::new(1);

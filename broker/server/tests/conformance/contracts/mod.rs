@@ -1,4 +1,4 @@
-//! Payloads are held to the contracts of their topics, and handed out in the formats that subscribers ask for.
+//! Contracts: payloads are validated, and delivered in the formats that subscribers request.
 
 mod changes;
 mod discovery;

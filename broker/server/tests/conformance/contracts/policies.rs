@@ -1,4 +1,4 @@
-//! What happens to a message that breaks its contract.
+//! What happens to a message that violates its contract.
 
 use tautwire_protocol::{Packet, Property, ReasonCode};
 
@@ -46,7 +46,7 @@ fn reject_refuses_with_the_path_what_was_expected_and_what_was_there() {
                 assert_eq!(reason, REFUSED);
                 assert!(why.starts_with(&format!("contract strict: {WHY} ")), "{why}");
             } else {
-                // 3.1.1 has no way to refuse a message.
+                // 3.1.1 has no negative acknowledgement.
                 assert_eq!((reason, why.as_str()), (0, ""));
             }
         }
@@ -239,11 +239,11 @@ fn without_a_content_type_the_reason_is_that_of_the_format_it_is_in() {
         assert_eq!(reason, REFUSED);
         why
     };
-    let said = why(br#"{"deviceId": "7", "celsius": "warm"}"#);
-    assert!(said.contains("celsius: expected") && said.contains("found a string"), "{said}");
+    let reason = why(br#"{"deviceId": "7", "celsius": "warm"}"#);
+    assert!(reason.contains("celsius: expected") && reason.contains("found a string"), "{reason}");
     assert!(why(json("8", 1.0).as_bytes()).contains("[topic_tie]"));
-    let said = why(&[&protobuf("7", 1.0)[..], &[0x28, 1]].concat());
-    assert!(said.contains("raw: expected"), "{said}");
+    let reason = why(&[&protobuf("7", 1.0)[..], &[0x28, 1]].concat());
+    assert!(reason.contains("raw: expected"), "{reason}");
 }
 
 #[test]
@@ -261,18 +261,18 @@ fn the_brokers_own_topics_are_caught_by_no_contract() {
     let everything = "[[contract]]\nname = \"all\"\ntopics = \"#\"\nformat = \"json\"\nschema = \"numbered.json\"\non_violation = \"reject\"\n";
     let world = World::with(1, everything);
     let mut client = world.connect(V5, "client");
-    // Its payload is no JSON.
+    // Its payload is not JSON.
     client.subscribe("$SYS/broker/version", AtMostOnce);
     assert!(client.receive().text().starts_with("tautwire"));
     client.subscribe("$share/group/#", AtLeastOnce);
     assert_eq!(client.publish("a", AtLeastOnce, BAD), REFUSED);
     assert_eq!(client.publish("a", AtLeastOnce, GOOD), 0);
     assert_eq!(client.receive().payload(), GOOD);
-    // Nobody may publish where the broker speaks.
+    // Clients may not publish to reserved topics.
     for topic in ["$SYS/a", "$share/a", "$as/json/a", "$quarantine/a"] {
         assert_eq!(client.publish(topic, AtLeastOnce, GOOD), 0x87, "{topic}");
     }
-    // Other topics with a dollar sign are the clients' own, and no contract that begins with a wildcard is for them.
+    // Other topics with a dollar sign belong to clients, and contracts starting with a wildcard do not apply to them.
     assert_eq!(client.publish("$other/a", AtLeastOnce, BAD), 0x10);
 }
 
@@ -281,8 +281,11 @@ fn contracts_in_each_others_way_stop_the_broker_with_both_names() {
     let two = "[[contract]]\nname = \"one\"\ntopics = \"a/+\"\nformat = \"json\"\nschema = \"s.json\"\n\
                [[contract]]\nname = \"two\"\ntopics = \"+/{id}\"\nformat = \"json\"\nschema = \"s.json\"\n";
     let folder = Folder::new(&[("contracts.toml", two), ("s.json", "{}")]);
-    let said = Broker::refused(&[&format!("contracts.path={}", folder.path().display())]);
-    assert!(said.contains("contracts.toml:6:1: the contracts two (+/{id}) and one (a/+) would both hold"), "{said}");
+    let stderr = Broker::refused(&[&format!("contracts.path={}", folder.path().display())]);
+    assert!(
+        stderr.contains("contracts.toml:6:1: the contracts two (+/{id}) and one (a/+) would both hold"),
+        "{stderr}"
+    );
 }
 
 #[test]
@@ -294,12 +297,12 @@ fn all_contract_folder_errors_are_reported_with_file_line_and_column() {
         ("s.json", "{\"type\": \"thing\"}"),
         ("sub/m.proto", "syntax = \"proto3\";\nmessage M {\n  strin a = 1;\n}\n"),
     ]);
-    let said = Broker::refused(&[&format!("contracts.path={}", folder.path().display())]);
+    let stderr = Broker::refused(&[&format!("contracts.path={}", folder.path().display())]);
     for expected in ["contracts.toml:3:10: topics:", "contracts.toml:11:1: there is no key colour", "sub/m.proto:3:3: "]
     {
-        assert!(said.contains(expected), "{expected}: {said}");
+        assert!(stderr.contains(expected), "{expected}: {stderr}");
     }
-    assert!(said.lines().all(|line| line.starts_with("tautwire: ")), "{said}");
-    let said = Broker::refused(&["contracts.path=/no/such/folder"]);
-    assert!(said.contains("/no/such/folder") && said.contains("[contract_file]"), "{said}");
+    assert!(stderr.lines().all(|line| line.starts_with("tautwire: ")), "{stderr}");
+    let stderr = Broker::refused(&["contracts.path=/no/such/folder"]);
+    assert!(stderr.contains("/no/such/folder") && stderr.contains("[contract_file]"), "{stderr}");
 }

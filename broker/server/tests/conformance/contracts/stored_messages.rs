@@ -1,4 +1,4 @@
-//! Wills and retained messages are held to contracts before they are kept.
+//! Wills and retained messages are validated before they are stored.
 
 use tautwire_protocol::Packet;
 
@@ -10,7 +10,7 @@ use crate::support::{
 const GOOD: &[u8] = br#"{"n": 1}"#;
 const BAD: &[u8] = br#"{"n": "one"}"#;
 
-/// When it is published, nobody is there to be told.
+/// When the will is published, nobody is connected to be notified.
 #[test]
 fn a_connection_with_a_will_that_breaks_its_contract_is_refused() {
     every_version(|case| {
@@ -81,7 +81,7 @@ fn nothing_is_retained_that_breaks_its_contract() {
     });
 }
 
-/// [MQTT-3.3.1-6]: an empty payload is no payload of its topic; it takes away what is retained.
+/// [MQTT-3.3.1-6]: an empty payload is not validated; it removes the retained message.
 #[test]
 fn an_empty_payload_still_takes_away_what_is_retained() {
     every_case(|case| {

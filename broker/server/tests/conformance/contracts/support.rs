@@ -7,7 +7,7 @@ use crate::support::{
     options,
 };
 
-/// One contract for each policy, for JSON objects with a whole number `n`; and readings of sensors, in all formats.
+/// One contract per policy, for JSON objects with an integer `n`; and sensor readings in all formats.
 pub(crate) const MANIFEST: &str = r#"
 [[contract]]
 name = "watched"
@@ -95,7 +95,7 @@ enum Quality {
 }
 "#;
 
-/// A broker and the folder of its contracts.
+/// A broker with its contracts folder.
 pub(crate) struct World {
     pub(crate) broker: Broker,
     pub(crate) folder: Folder,
@@ -118,13 +118,13 @@ impl World {
         World::set(folder, threads, &[])
     }
 
-    /// With these settings beside those that every world has.
+    /// With additional settings.
     pub(crate) fn set(folder: Folder, threads: usize, settings: &[&str]) -> World {
         write_schemas(&folder);
         folder.write("token", TOKEN);
         let path = format!("contracts.path={}", folder.path().join("contracts").display());
         let token = format!("admin.token_file={}", folder.path().join("token").display());
-        // Nothing wakes a thread by chance.
+        // No timer wakes a thread by chance.
         let own = [&*path, &*token, "admin.listen=127.0.0.1:0", "sys.interval_s=3600"];
         let broker = Broker::with(threads, &[&own, settings].concat());
         World { broker, folder }
@@ -134,13 +134,13 @@ impl World {
         self.broker.connect(version, client_id)
     }
 
-    /// One of the broker's counters. What was answered before has been counted.
+    /// One of the broker's counters. Everything answered before is counted.
     pub(crate) fn count(&self, name: &str) -> u64 {
         admin(self.broker.admin_address(), "GET", "/metrics", "").expect(200).number(name)
     }
 }
 
-/// What the contracts of [`MANIFEST`] refer to.
+/// Writes the schemas that [`MANIFEST`] refers to.
 pub(crate) fn write_schemas(folder: &Folder) {
     folder.write("contracts/numbered.json", NUMBERED);
     folder.write("contracts/reading.proto", READING);
@@ -149,7 +149,7 @@ pub(crate) fn write_schemas(folder: &Folder) {
 
 pub(crate) const EVERY_QOS: [QoS; 3] = [AtMostOnce, AtLeastOnce, ExactlyOnce];
 
-/// A reading of this device with these degrees, as Protobuf.
+/// A reading of this device with this temperature, as Protobuf.
 pub(crate) fn protobuf(device_id: &str, celsius: f64) -> Vec<u8> {
     let mut bytes = vec![0x0a, device_id.len() as u8];
     bytes.extend_from_slice(device_id.as_bytes());
@@ -158,7 +158,7 @@ pub(crate) fn protobuf(device_id: &str, celsius: f64) -> Vec<u8> {
     bytes
 }
 
-/// The same as MessagePack.
+/// The same reading as MessagePack.
 pub(crate) fn messagepack(device_id: &str, celsius: f64) -> Vec<u8> {
     let mut bytes = vec![0x82, 0xa8];
     bytes.extend_from_slice(b"deviceId");
@@ -171,12 +171,12 @@ pub(crate) fn messagepack(device_id: &str, celsius: f64) -> Vec<u8> {
     bytes
 }
 
-/// The same as JSON.
+/// The same reading as JSON.
 pub(crate) fn json(device_id: &str, celsius: f64) -> String {
     format!("{{\"deviceId\":\"{device_id}\",\"celsius\":{celsius}}}")
 }
 
-/// Publishes at QoS 1 or 2 and gives the reason code and string of the acknowledgement.
+/// Publishes at QoS 1 or 2, and returns the reason code and string of the acknowledgement.
 #[track_caller]
 pub(crate) fn answer_to(publisher: &mut Client, outgoing: &OutgoingPublish<'_>) -> (u8, String) {
     let id = publisher.send_publish(outgoing);
@@ -192,7 +192,7 @@ pub(crate) fn answer_to(publisher: &mut Client, outgoing: &OutgoingPublish<'_>) 
     })
 }
 
-/// Subscribes with `accept: content_type`, and expects it to be granted.
+/// Subscribes with `accept: content_type`, and expects success.
 #[track_caller]
 pub(crate) fn subscribe_accepting(client: &mut Client, filter: &str, qos: QoS, content_type: &str) {
     let accept = Property::UserProperty("accept", content_type);

@@ -1,13 +1,13 @@
-//! Runs that are killed soon, one after the other.
+//! Repeated runs that are killed soon after startup.
 
 use super::{create_offline_session, expect_stored, publish, settings, start};
 use crate::support::Folder;
 
-/// Segments that there may be: eight times the 32 MiB at which a snapshot is due, the one that is written to, and the next.
+/// Segment limit: eight times the 32 MiB at which a snapshot is due, the current one, and the next.
 const SEGMENTS_MAX: usize = 18;
 const RUNS: usize = SEGMENTS_MAX + 4;
 
-/// None of the runs lasts until the thread that makes snapshots looks at the log.
+/// No run lasts until the snapshot thread checks the log.
 #[test]
 fn runs_that_end_soon_do_not_make_the_log_longer_without_an_end() {
     let folder = Folder::new(&[]);
@@ -19,7 +19,7 @@ fn runs_that_end_soon_do_not_make_the_log_longer_without_an_end() {
             create_offline_session(&broker);
         }
         publish(&broker, run..run + 1, 100);
-        // By SIGKILL.
+        // Killed with SIGKILL.
         drop(broker);
         let names = folder.names("data");
         let segments = names.iter().filter(|name| name.starts_with("segment-")).count();

@@ -1,4 +1,4 @@
-//! A backup of a broker that has much to do, where one of the two is killed: what is left is a whole backup, or none.
+//! Backups of a busy broker, where one of the two is killed: the result is a complete backup or none.
 
 use std::ops::RangeInclusive;
 use std::process::{Child, Command, Stdio};
@@ -11,23 +11,23 @@ use super::{
 };
 use crate::support::{AtLeastOnce, Broker, Client, Folder, OutgoingPublish, V5, program};
 
-/// So many messages are published while a backup is made, at most.
+/// Limit for messages published during a backup.
 const MEANWHILE_MAX: usize = 1_000;
 
-/// Publishes messages of consecutive numbers.
-struct Busy {
+/// Publishes messages with consecutive numbers.
+struct BackgroundPublisher {
     publisher: Client,
-    /// The number of the next one.
+    /// The number of the next message.
     next: usize,
     until: usize,
 }
 
-impl Busy {
-    fn new(broker: &Broker, next: usize) -> Busy {
-        Busy { publisher: broker.connect(V5, "publisher"), next, until: next + MEANWHILE_MAX }
+impl BackgroundPublisher {
+    fn new(broker: &Broker, next: usize) -> BackgroundPublisher {
+        BackgroundPublisher { publisher: broker.connect(V5, "publisher"), next, until: next + MEANWHILE_MAX }
     }
 
-    fn go_on(&mut self) {
+    fn publish_next(&mut self) {
         if self.next < self.until {
             assert_eq!(self.publisher.publish("kept/x", AtLeastOnce, &payload(self.next, 100)), 0);
             self.next += 1;
@@ -35,7 +35,7 @@ impl Busy {
     }
 }
 
-/// Begins a backup, tampered with as `injection` says.
+/// Starts a backup with the fault `injection`.
 fn begin_backup(disk: &SmallDisk, injection: String, data: &str, backup: &str) -> Option<Child> {
     let words = [disk.wrapper(), wrapper(&[injection])?].concat();
     let mut command = Command::new(&words[0]);
@@ -44,8 +44,8 @@ fn begin_backup(disk: &SmallDisk, injection: String, data: &str, backup: &str) -
     Some(command.spawn().expect("the program starts"))
 }
 
-/// Whatever is there under the name of a backup, and what was being made of it, is restored with so many messages, or refused by its name. Says
-/// which of them could be restored.
+/// Checks everything stored under the name of a backup: each directory is restorable with a number of messages in `counts`, or refused by
+/// name. Returns the restorable ones.
 fn judge(disk: &SmallDisk, counts: RangeInclusive<usize>, what: &str) -> Vec<String> {
     let made = disk.names("").into_iter().filter(|name| name.starts_with("backup"));
     let restored = made.filter(|name| {
@@ -55,13 +55,13 @@ fn judge(disk: &SmallDisk, counts: RangeInclusive<usize>, what: &str) -> Vec<Str
             let count = queued(disk, &target, what);
             assert!(counts.contains(&count), "{what}: {count} of {counts:?}");
         } else {
-            let said = String::from_utf8_lossy(&output.stderr).into_owned();
-            assert!(said.contains(&path), "{what}: {said}");
+            let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
+            assert!(stderr.contains(&path), "{what}: {stderr}");
             assert!(!disk.names("").iter().any(|name| name.starts_with("restored")), "{what}: {:?}", disk.names(""));
-            // One in which there is nothing of a log yet is as good as none.
+            // A directory without any part of a log counts as no backup.
             if disk.names(name).iter().any(|file| file.starts_with("segment-") || file.starts_with("snapshot-")) {
-                let said = refused_by(&disk.wrapper(), &settings(&Folder::new(&[]), &path, &[]));
-                assert!(said.contains(&path), "{what}: {said}");
+                let stderr = refused_by(&disk.wrapper(), &settings(&Folder::new(&[]), &path, &[]));
+                assert!(stderr.contains(&path), "{what}: {stderr}");
             }
         }
         clear(disk, "restored");
@@ -78,22 +78,22 @@ fn a_backup_of_a_broker_that_is_killed_meanwhile_is_whole_or_there_is_none() {
     let mut broker = start_by(&disk.wrapper(), &settings);
     create_offline_session(&broker);
     let mut count = 0;
-    // How much of the backup there is when the broker is killed.
+    // The number of files in the backup when the broker is killed.
     for files in [0, 1, 2] {
         publish(&broker, count..count + 10, 100);
         count += 10;
-        let mut busy = Busy::new(&broker, count);
-        // So slow that the broker ends, and the next one begins, before it is done.
+        let mut busy = BackgroundPublisher::new(&broker, count);
+        // So slow that the broker ends and the next one starts before the backup is complete.
         let slowly = format!("?{}:delay_enter=20000", CHANGING.replace(',', ",?"));
         let Some(mut making) = begin_backup(&disk, slowly, &data, &backup) else { return };
-        // It may have ended by the time that this is looked at: the broker is killed after the backup then.
+        // The backup may have ended before the check: then the broker is killed after it.
         wait_until("the backup has begun, or ended", || {
-            busy.go_on();
+            busy.publish_next();
             let names = disk.names("");
             let made = names.iter().find(|name| name.starts_with("backup.new-"));
             made.is_some_and(|made| has_files(&disk, made, files)) || names.iter().any(|name| name == "backup")
         });
-        // This one is not acknowledged, and may be there or not.
+        // This message is not acknowledged, and may be there or not.
         busy.publisher.send_publish(&OutgoingPublish::new("other", AtLeastOnce, b"x").retained());
         broker.signal("KILL");
         drop(broker);
@@ -108,12 +108,12 @@ fn a_backup_of_a_broker_that_is_killed_meanwhile_is_whole_or_there_is_none() {
     expect_stored(&broker, 0..count);
 }
 
-/// Whether a folder of the disk has so many files; not where it has been renamed meanwhile.
+/// Whether a folder of the disk has this many files; false if it has been renamed meanwhile.
 fn has_files(disk: &SmallDisk, folder: &str, count: usize) -> bool {
     std::fs::read_dir(disk.outside(folder)).is_ok_and(|entries| entries.count() >= count)
 }
 
-/// The broker does not notice, and neither does the next backup.
+/// Neither the broker nor the next backup is affected.
 #[test]
 fn a_backup_of_a_busy_broker_that_is_killed_itself_is_whole_or_there_is_none() {
     let Some(disk) = disk() else { return };
@@ -123,24 +123,24 @@ fn a_backup_of_a_busy_broker_that_is_killed_itself_is_whole_or_there_is_none() {
     create_offline_session(&broker);
     let (mut count, mut killed, mut halves) = (0, 0, 0);
     for call in CHANGING.split(',') {
-        // Each call in turn, or fewer and fewer of them, until the backup is made before it comes to one.
+        // Each call in turn, or in growing steps, until the backup ends before the fault.
         let step = |at: usize| if each() > 2 { at + 1 } else { at * 3 };
         let mut at = 1;
         loop {
-            let mut busy = Busy::new(&broker, count);
-            // Not every machine has all of them.
+            let mut busy = BackgroundPublisher::new(&broker, count);
+            // Some system calls do not exist on all architectures.
             let Some(mut making) = begin_backup(&disk, format!("?{call}:signal=KILL:when={at}"), &data, &backup) else {
                 return;
             };
             let mut ended = None;
             wait_until("the backup ends", || {
-                busy.go_on();
-                ended = making.try_wait().expect("it can be asked for");
+                busy.publish_next();
+                ended = making.try_wait().expect("the process can be polled");
                 ended.is_some()
             });
-            let ended = ended.expect("it has");
+            let ended = ended.expect("it has ended");
             let what = format!("{call} {at}");
-            assert!(ended.success() || ended.code().is_none(), "{what}: it gave up by itself: {ended}");
+            assert!(ended.success() || ended.code().is_none(), "{what}: it failed by itself: {ended}");
             halves += usize::from(disk.names("").iter().any(|name| name.starts_with("backup.new-")));
             let restored = judge(&disk, count..=busy.next, &what);
             count = busy.next;

@@ -1,4 +1,4 @@
-//! Clocks that are set forward or back, while a broker runs and while it does not.
+//! Clocks that are set forward or back, both while a broker runs and between two runs.
 
 use std::fs;
 use std::process::Command;
@@ -8,7 +8,7 @@ use tautwire_protocol::Property;
 
 use super::{metric, settings, skipped, start_by, wait_until};
 use crate::support::{
-    AtLeastOnce, Broker, Folder, NEVER, OutgoingPublish, V5, WillMessage, back, program, remaining_expiry,
+    AtLeastOnce, Broker, Folder, NEVER, OutgoingPublish, V5, WillMessage, program, reconnect, remaining_expiry,
 };
 
 const DAY_S: i64 = 86_400;
@@ -21,7 +21,7 @@ struct WallClock {
 }
 
 impl WallClock {
-    /// None where it cannot be had, which has been said then.
+    /// Returns `None` and prints the reason if it is not available.
     fn new() -> Option<WallClock> {
         let folder = Folder::new(&[("clock", "0"), ("clock.c", include_str!("clock.c"))]);
         let at = |name: &str| folder.path().join(name).display().to_string();
@@ -39,9 +39,9 @@ impl WallClock {
         Some(WallClock { wrapper: vec!["env".to_owned(), preload, file], folder })
     }
 
-    /// From now on it is wrong by so much.
+    /// Sets the offset of the clock.
     fn set(&self, seconds: i64) {
-        // As a whole or not at all.
+        // Written atomically.
         self.folder.write("clock.new", &seconds.to_string());
         fs::rename(self.folder.path().join("clock.new"), self.folder.path().join("clock")).expect("can be renamed");
     }
@@ -57,7 +57,7 @@ fn kill(broker: Broker) {
     drop(broker);
 }
 
-/// A session of a client that is away, which ends after so many seconds.
+/// A persistent session of an offline client that expires after this time.
 fn create_offline_session(broker: &Broker, client_id: &str, expiry_s: u32) {
     broker.connecting(V5, client_id).session_expiry_s(expiry_s).open().disconnect();
 }
@@ -72,7 +72,7 @@ fn publish_for(broker: &Broker, seconds: u32) {
     assert_eq!(broker.connect(V5, "publisher").deliver(&message), 0);
 }
 
-/// A broker with a session that lasts, a message in its queue that expires in an hour, and one that does not.
+/// A broker with a persistent session whose queue has a message that expires in an hour, and one that does not expire.
 fn with_messages(clock: &WallClock) -> Broker {
     let broker = clock.start();
     let mut subscriber = broker.connecting(V5, "subscriber").persistent().open();
@@ -81,43 +81,43 @@ fn with_messages(clock: &WallClock) -> Broker {
     subscriber.disconnect();
     publish_for(&broker, HOUR_S);
     assert_eq!(broker.connect(V5, "publisher").publish("kept/x", AtLeastOnce, b"for ever"), 0);
-    // What was written down last says where the clock was.
+    // The last record written shows the time of the clock.
     create_offline_session(&broker, "last", 1_000);
     broker
 }
 
-/// [MQTT-3.1.2-23], [MQTT-3.1.2-8], [MQTT-3.3.2-6]: what was to take seconds does not take a day.
+/// [MQTT-3.1.2-23], [MQTT-3.1.2-8], [MQTT-3.3.2-6]: expiry after seconds is not delayed by a day.
 #[test]
 fn a_clock_that_is_set_back_between_two_runs_delays_nothing() {
     let Some(clock) = WallClock::new() else { return };
-    let begun = Instant::now();
+    let started_at = Instant::now();
     let broker = with_messages(&clock);
     create_offline_session(&broker, "short", 2);
     let will = WillMessage::new("will", b"gone").qos(AtLeastOnce).delay_s(2);
     broker.connecting(V5, "mortal").session_expiry_s(NEVER).will(will).open().cut();
-    wait_until("it is noticed", || metric(&broker, "sessions_connected") == 0);
+    wait_until("the end of the connection is noticed", || metric(&broker, "sessions_connected") == 0);
     kill(broker);
     clock.set(-DAY_S);
     let broker = clock.start();
     wait_until("the session ends", || metric(&broker, "sessions") == 3);
     assert!(!is_there(&broker, "short"));
-    let mut subscriber = back(&broker, V5, "subscriber");
+    let mut subscriber = reconnect(&broker, V5, "subscriber");
     let message = subscriber.receive();
     let left_s = message.properties().message_expiry_interval().expect("it expires");
-    assert!(remaining_expiry(HOUR_S, begun).contains(&left_s), "{left_s} s are left");
+    assert!(remaining_expiry(HOUR_S, started_at).contains(&left_s), "{left_s} s are left");
     assert_eq!(subscriber.receive().text(), "for ever");
     assert_eq!(subscriber.receive().text(), "gone");
     let log = broker.end();
     assert!(log.contains("has been set back by 8"), "{log}");
 
-    // And once more, with a clock that is right again.
+    // Once more, with the clock right again.
     clock.set(0);
     let broker = clock.start();
     assert!(is_there(&broker, "subscriber"));
     assert!(!broker.end().contains("has been set back"));
 }
 
-/// A clock that was set forward cannot be told from a long time without a broker.
+/// A clock set forward is indistinguishable from a long time without a broker.
 #[test]
 fn a_clock_that_is_set_forward_between_two_runs_is_time_that_has_passed() {
     let Some(clock) = WallClock::new() else { return };
@@ -126,24 +126,24 @@ fn a_clock_that_is_set_forward_between_two_runs_is_time_that_has_passed() {
     create_offline_session(&broker, "long", NEVER);
     let will = WillMessage::new("will", b"gone").qos(AtLeastOnce).delay_s(HOUR_S);
     broker.connecting(V5, "mortal").session_expiry_s(NEVER).will(will).open().cut();
-    wait_until("it is noticed", || metric(&broker, "sessions_connected") == 0);
+    wait_until("the end of the connection is noticed", || metric(&broker, "sessions_connected") == 0);
     kill(broker);
     clock.set(DAY_S);
     let broker = clock.start();
     assert!(!is_there(&broker, "short") && is_there(&broker, "long"));
-    let mut subscriber = back(&broker, V5, "subscriber");
-    assert_eq!(subscriber.receive().text(), "for ever", "what has expired is not sent [MQTT-3.3.2-5]");
+    let mut subscriber = reconnect(&broker, V5, "subscriber");
+    assert_eq!(subscriber.receive().text(), "for ever", "an expired message is not sent [MQTT-3.3.2-5]");
     assert_eq!(subscriber.receive().text(), "gone");
     subscriber.expect_nothing();
 }
 
-/// The clock of the machine counts at the start alone.
+/// The machine's clock only matters at startup.
 #[test]
 fn a_clock_that_is_set_while_a_broker_runs_changes_nothing() {
     let Some(clock) = WallClock::new() else { return };
     for seconds in [DAY_S, -DAY_S] {
         clock.set(0);
-        let begun = Instant::now();
+        let started_at = Instant::now();
         let broker = with_messages(&clock);
         let mut present = broker.connecting(V5, "present").keep_alive_s(60).open();
         create_offline_session(&broker, "hour", HOUR_S);
@@ -154,10 +154,10 @@ fn a_clock_that_is_set_while_a_broker_runs_changes_nothing() {
         wait_until("the session ends", || metric(&broker, "sessions") == before);
         present.ping();
         assert!(is_there(&broker, "hour"));
-        let mut subscriber = back(&broker, V5, "subscriber");
+        let mut subscriber = reconnect(&broker, V5, "subscriber");
         let left_s = subscriber.receive().properties().message_expiry_interval().expect("it expires");
-        assert!(remaining_expiry(HOUR_S, begun).contains(&left_s), "{left_s} s are left");
+        assert!(remaining_expiry(HOUR_S, started_at).contains(&left_s), "{left_s} s are left");
         kill(broker);
-        fs::remove_dir_all(clock.folder.path().join("data")).expect("is ours");
+        fs::remove_dir_all(clock.folder.path().join("data")).expect("the directory is removable");
     }
 }

@@ -1,4 +1,4 @@
-//! Disks that do not do what they are asked for.
+//! Disks that report errors.
 
 use super::strace::{Faults, wrapper};
 use super::{
@@ -6,10 +6,10 @@ use super::{
     wait_until,
 };
 use crate::support::http::post;
-use crate::support::{AtLeastOnce, Broker, Folder, OutgoingPublish, V3_1_1, V5, back};
+use crate::support::{AtLeastOnce, Broker, Folder, OutgoingPublish, V3_1_1, V5, reconnect};
 
 const SMALL: usize = 100;
-/// Where messages leave memory early.
+/// Settings that spill messages to disk early.
 const COLD: [&str; 2] = ["limits.hot_bytes=65536", "limits.buffered_bytes=2097152"];
 
 fn kill(broker: Broker) {
@@ -17,11 +17,11 @@ fn kill(broker: Broker) {
     drop(broker);
 }
 
-fn data(folder: &Folder) -> String {
+fn data_path(folder: &Folder) -> String {
     folder.path().join("data").display().to_string()
 }
 
-/// What everybody sees of a broker whose log has failed.
+/// Checks the visible state of a broker whose log has failed.
 fn expect_failed(broker: &Broker) {
     assert_eq!(health(broker), (503, r#"{"status":"failed","disk":"failed"}"#.to_owned()));
     assert_eq!(metric(broker, "data_failed"), 1);
@@ -31,11 +31,11 @@ fn expect_failed(broker: &Broker) {
     expect_live(broker);
 }
 
-/// A write or sync that fails is final, also when the disk would take the next one: 4.13 of 5.0 has it told to whom it concerns.
-/// `injection`: what fails when the next message comes.
+/// A failed write or sync is final, even if the disk would accept the next one: 4.13 of 5.0 requires to notify the affected clients.
+/// `injection`: the fault at the next message.
 fn a_failure_is_final(injection: &str, more: &[&str]) {
     let folder = Folder::new(&[]);
-    let settings = settings(&folder, &data(&folder), more);
+    let settings = settings(&folder, &data_path(&folder), more);
     let broker = start(&settings);
     create_offline_session(&broker);
     let mut witness = broker.connecting(V5, "witness").persistent().open();
@@ -50,9 +50,9 @@ fn a_failure_is_final(injection: &str, more: &[&str]) {
     let log = broker.end();
     assert!(log.contains("nothing becomes durable any more") && log.contains("Input/output error"), "{log}");
 
-    // What was not acknowledged may be there or not.
+    // An unacknowledged message may be there or not.
     let broker = start(&settings);
-    let mut subscriber = back(&broker, V5, "subscriber");
+    let mut subscriber = reconnect(&broker, V5, "subscriber");
     let numbers: Vec<String> =
         (0..20).map(|_| subscriber.receive().text().split(':').next().unwrap_or_default().to_owned()).collect();
     assert_eq!(numbers, (0..20).map(|number| number.to_string()).collect::<Vec<_>>());
@@ -65,13 +65,13 @@ fn a_write_of_the_log_that_fails_is_final() {
     a_failure_is_final("pwrite64:error=EIO", &[]);
 }
 
-/// An operator's 200 is a promise like PUBACK. The disk takes its time to fail, so that the message is accepted before any write of the
-/// broker's own, such as that of the next segment, has failed.
+/// A response of 200 to an operator is a promise like PUBACK. The disk fails with a delay, so that the message is accepted before any write
+/// of the broker's own fails, such as that of the next segment.
 #[test]
 fn an_operator_is_not_told_that_a_message_is_published_before_the_log_has_it() {
     for query in ["qos=1", "retain=true"] {
         let folder = Folder::new(&[]);
-        let settings = settings(&folder, &data(&folder), &[]);
+        let settings = settings(&folder, &data_path(&folder), &[]);
         let broker = start(&settings);
         create_offline_session(&broker);
         let path = format!("/messages/kept/x?{query}");
@@ -85,11 +85,11 @@ fn an_operator_is_not_told_that_a_message_is_published_before_the_log_has_it() {
     }
 }
 
-/// Others wait only until the system has what was written, which was told when the sync fails.
+/// Level `os` only waits for the operating system, which had acknowledged the write before the sync fails.
 #[test]
 fn a_sync_of_the_log_that_fails_is_final() {
     let folder = Folder::new(&[]);
-    let settings = settings(&folder, &data(&folder), &["data.ack=os"]);
+    let settings = settings(&folder, &data_path(&folder), &["data.ack=os"]);
     let broker = start(&settings);
     create_offline_session(&broker);
     let mut witness = broker.connecting(V5, "witness").persistent().open();
@@ -105,33 +105,33 @@ fn a_sync_of_the_log_that_fails_is_final() {
     expect_starts_with(&start(&settings), 20);
 }
 
-/// The subscriber gets these first.
+/// The subscriber receives these first.
 fn expect_starts_with(broker: &Broker, count: usize) {
-    let mut subscriber = back(broker, V5, "subscriber");
+    let mut subscriber = reconnect(broker, V5, "subscriber");
     for number in 0..count {
         assert!(subscriber.receive().text().starts_with(&format!("{number}:")));
     }
 }
 
-/// A segment that cannot be made ready is no lack of space: what the disk has of it is not known.
+/// A segment that cannot be prepared is not a lack of space: its state on disk is unknown.
 #[test]
 fn a_segment_that_cannot_be_synced_is_final() {
     let folder = Folder::new(&[]);
-    let settings = settings(&folder, &data(&folder), &["limits.session_queue_bytes=1000000000"]);
+    let settings = settings(&folder, &data_path(&folder), &["limits.session_queue_bytes=1000000000"]);
     let broker = start(&settings);
     create_offline_session(&broker);
     publish(&broker, 0..20, SMALL);
     let mut publisher = broker.connect(V5, "publisher");
     let Some(faults) = Faults::of(&broker, "fsync:error=EIO", &[]) else { return };
     let mut taken = 20;
-    // To the end of the segment, when the one behind the next is made.
+    // Until the end of the segment, when the one after the next is prepared.
     loop {
         publisher.send_publish(&OutgoingPublish::new("kept/x", AtLeastOnce, &payload(taken, 200_000)));
         if publisher.expect_refusal() != 0 {
             break;
         }
         taken += 1;
-        assert!(taken < 1_000, "no segment was made");
+        assert!(taken < 1_000, "no segment was prepared");
     }
     drop(faults);
     wait_until("the log fails", || metric(&broker, "data_failed") == 1);
@@ -140,18 +140,18 @@ fn a_segment_that_cannot_be_synced_is_final() {
     expect_starts_with(&start(&settings), taken);
 }
 
-/// No snapshot does not end the log.
+/// A failed snapshot does not stop the log.
 #[test]
 fn a_failed_snapshot_is_reported_and_the_log_continues() {
     let folder = Folder::new(&[]);
     let more =
         ["limits.session_queue_bytes=1000000000", "limits.hot_bytes=1000000000", "limits.buffered_bytes=1000000000"];
-    let settings = settings(&folder, &data(&folder), &more);
+    let settings = settings(&folder, &data_path(&folder), &more);
     let broker = start(&settings);
     create_offline_session(&broker);
     publish(&broker, 0..120, 200_000);
-    // Nobody writes to the first segment any more. A snapshot reads it, and has it made durable before.
-    let first = format!("{}/segment-0000000000000001", data(&folder));
+    // The first segment is complete. A snapshot reads it, and syncs it before.
+    let first = format!("{}/segment-0000000000000001", data_path(&folder));
     let Some(faults) = Faults::of(&broker, "fdatasync:error=EIO", &[first]) else { return };
     publish(&broker, 120..190, 200_000);
     wait_until("a snapshot is tried", || metric(&broker, "data_snapshot_failures") > 0);
@@ -162,37 +162,37 @@ fn a_failed_snapshot_is_reported_and_the_log_continues() {
     expect_stored(&start(&settings), 0..200);
 }
 
-/// Messages that cannot be written to the cold store stay in memory.
+/// Messages that cannot be spilled stay in memory.
 #[test]
 fn messages_that_cannot_leave_memory_stay_in_it() {
     let folder = Folder::new(&[]);
-    let settings = settings(&folder, &data(&folder), &COLD);
+    let settings = settings(&folder, &data_path(&folder), &COLD);
     let broker = start(&settings);
     create_offline_session(&broker);
     publish(&broker, 0..40, 4_000);
-    wait_until("some leave memory", || metric(&broker, "cold_messages") > 0);
+    wait_until("some are spilled", || metric(&broker, "cold_messages") > 0);
     let cold: Vec<String> =
-        folder.names("data/cold").iter().map(|name| format!("{}/cold/{name}", data(&folder))).collect();
+        folder.names("data/cold").iter().map(|name| format!("{}/cold/{name}", data_path(&folder))).collect();
     let Some(faults) = Faults::of(&broker, "pwrite64:error=EIO", &cold) else { return };
     publish(&broker, 40..100, 4_000);
-    wait_until("that is counted", || metric(&broker, "cold_write_failures") > 0);
+    wait_until("the failure is counted", || metric(&broker, "cold_write_failures") > 0);
     expect_stored(&broker, 0..100);
     drop(faults);
     assert_eq!((metric(&broker, "data_failed"), metric(&broker, "cold_read_failures")), (0, 0));
 }
 
-/// A client whose messages the disk does not read stands still, nobody else does, and it goes on when the disk does.
+/// Delivery to a client pauses while its messages cannot be read from disk; other clients are not affected.
 #[test]
 fn a_client_whose_messages_cannot_be_read_waits_for_the_disk() {
     let folder = Folder::new(&[]);
-    let settings = settings(&folder, &data(&folder), &COLD);
+    let settings = settings(&folder, &data_path(&folder), &COLD);
     let broker = start(&settings);
     create_offline_session(&broker);
     publish(&broker, 0..100, 4_000);
-    wait_until("some leave memory", || metric(&broker, "cold_messages") > 20);
+    wait_until("some are spilled", || metric(&broker, "cold_messages") > 20);
     let Some(faults) = Faults::of(&broker, "pread64:error=EIO", &[]) else { return };
-    let mut subscriber = back(&broker, V5, "subscriber");
-    wait_until("that is counted", || metric(&broker, "cold_read_failures") > 0);
+    let mut subscriber = reconnect(&broker, V5, "subscriber");
+    wait_until("the failure is counted", || metric(&broker, "cold_read_failures") > 0);
     expect_live(&broker);
     drop(faults);
     for number in 0..100 {
@@ -200,14 +200,14 @@ fn a_client_whose_messages_cannot_be_read_waits_for_the_disk() {
     }
 }
 
-/// At which read of a file the disk begins to fail: before its header, and behind it. Each opening tries whether the file can be read
-/// past the system's memory, which is a read too.
+/// The read at which the disk starts to fail: before the header of a file, and after it. Opening a file first probes whether direct reads
+/// work, which is a read too.
 const READS: [u32; 2] = [2, 4];
 
-/// What the disk does not read is damage: a start names it and is refused, and serves the rest when told so.
+/// Unreadable data is damage: startup names it and is refused, and continues with the rest if told so.
 fn what_is_not_read_is_damage(beginning: &str, of_what: &str, from_read: u32) {
     let folder = Folder::new(&[]);
-    let directory = data(&folder);
+    let directory = data_path(&folder);
     let settings = settings(&folder, &directory, &[]);
     let broker = start(&settings);
     create_offline_session(&broker);
@@ -218,39 +218,39 @@ fn what_is_not_read_is_damage(beginning: &str, of_what: &str, from_read: u32) {
         let output = super::run_by(&["env".to_owned()], &["data", "compact", "--data", &directory]);
         assert!(output.status.success(), "{output:?}");
     }
-    let name = folder.names("data").into_iter().find(|name| name.starts_with(beginning)).expect("is there");
+    let name = folder.names("data").into_iter().find(|name| name.starts_with(beginning)).expect("the file exists");
     let place = format!("{directory}/{name}");
     let Some(mut words) = wrapper(&[format!("pread64:error=EIO:when={from_read}+")]) else { return };
     words.extend(["-P".to_owned(), place]);
-    let said = refused_by(&words, &settings);
+    let stderr = refused_by(&words, &settings);
     for part in [&directory[..], of_what, "tautwire data check --data", "--recover"] {
-        assert!(said.contains(part), "{part}: {said}");
+        assert!(stderr.contains(part), "{part}: {stderr}");
     }
     let settings: Vec<&str> = settings.iter().map(String::as_str).collect();
-    let broker = Broker::by(&words, &["--recover"], &settings);
+    let broker = Broker::with_wrapper(&words, &["--recover"], &settings);
     expect_live(&broker);
     let log = broker.end();
     assert!(log.lines().any(|line| line.contains(" ERROR ") && line.contains(of_what)), "{log}");
-    let broker = Broker::by(&["env".to_owned()], &[], &settings);
+    let broker = Broker::with_wrapper(&["env".to_owned()], &[], &settings);
     expect_live(&broker);
 }
 
-/// What cannot be read cannot be copied: nothing is left that looks like a backup.
+/// Unreadable data cannot be copied: nothing that looks like a backup is left.
 #[test]
 fn a_backup_of_what_is_not_read_is_refused() {
     let folder = Folder::new(&[]);
-    let directory = data(&folder);
+    let directory = data_path(&folder);
     let broker = start(&settings(&folder, &directory, &[]));
     create_offline_session(&broker);
     broker.end();
     let Some(words) = wrapper(&["pread64:error=EIO:when=4+".to_owned()]) else { return };
     let backup = folder.path().join("backup").display().to_string();
-    let said = super::refusal(&super::run_by(&words, &["data", "backup", "--data", &directory, &backup]), 1);
+    let stderr = super::refusal(&super::run_by(&words, &["data", "backup", "--data", &directory, &backup]), 1);
     assert!(
-        said.contains(&format!("{directory}: cannot read segment-")) && said.contains("Input/output error"),
-        "{said}"
+        stderr.contains(&format!("{directory}: cannot read segment-")) && stderr.contains("Input/output error"),
+        "{stderr}"
     );
-    assert_eq!(said.lines().count(), 1, "{said}");
+    assert_eq!(stderr.lines().count(), 1, "{stderr}");
     assert!(!folder.names("").iter().any(|name| name.starts_with("backup")), "{:?}", folder.names(""));
 }
 

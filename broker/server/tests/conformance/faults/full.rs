@@ -1,4 +1,4 @@
-//! A file system without space, because of what the broker keeps or of somebody else's files.
+//! A full file system, because of the broker's own data or of other files.
 
 use tautwire_protocol::Packet;
 
@@ -9,9 +9,9 @@ use super::{
 };
 use crate::support::{AtLeastOnce, Broker, Folder, NEVER, V3_1_1, V5, WillMessage};
 
-/// Bytes of one message.
+/// The payload size of one message.
 const LARGE: usize = 200_000;
-/// Queues are not what is full.
+/// Queues do not fill up.
 const ROOMY: [&str; 3] =
     ["disk.limit=1000000000", "limits.session_queue_bytes=1000000000", "limits.hot_bytes=1000000000"];
 
@@ -20,8 +20,8 @@ fn kill(broker: Broker) {
     drop(broker);
 }
 
-/// Until there is room again, what must be kept is refused (3.4.2.1 of 5.0: Quota exceeded) and everything else goes on. Nothing that was
-/// acknowledged is lost.
+/// Until there is space again, persistent messages are refused (3.4.2.1 of 5.0: Quota exceeded) and everything else continues. No
+/// acknowledged message is lost.
 #[test]
 fn a_full_file_system_refuses_persistent_publishes_until_there_is_space() {
     let Some(disk) = SmallDisk::new("size=72m") else { return };
@@ -38,14 +38,14 @@ fn a_full_file_system_refuses_persistent_publishes_until_there_is_space() {
     assert_eq!((metric(&broker, "data_full"), metric(&broker, "data_failed")), (1, 0));
     assert_eq!(broker.connecting(V5, "newcomer").persistent().refused(), 0x89);
     expect_live(&broker);
-    // 3.1.1 has no answer that says it.
+    // 3.1.1 has no answer for this.
     let mut old = broker.connect(V3_1_1, "old");
     old.send_publish(&crate::support::OutgoingPublish::new("kept/x", AtLeastOnce, b"small"));
     old.expect_closed();
-    // The space is not taken again and again by what cannot be had anyway, so others can use it.
+    // The broker does not retry allocations that fail, so other programs can use the space.
     assert_eq!(disk.names("data").iter().filter(|name| name.ends_with(".new")).count(), 0);
 
-    // Whoever is refused writes nothing, and still finds out.
+    // A refused client writes nothing, and still detects the new space.
     disk.make_room("other");
     wait_until("there is room again", || publisher.publish("kept/x", AtLeastOnce, &payload(refused, LARGE)) == 0);
     assert_eq!(health(&broker), (200, r#"{"status":"ok"}"#.to_owned()));
@@ -61,12 +61,12 @@ fn a_full_file_system_refuses_persistent_publishes_until_there_is_space() {
     assert!(!log.contains(" ERROR "), "{log}");
 }
 
-/// When what cannot be refused has filled the last segment the log fails: who relies on it is told, and the rest goes on.
+/// If unrefusable records fill the last segment, the log fails: affected clients are notified, and everything else continues.
 #[test]
 fn a_log_that_comes_to_its_end_without_space_fails_and_says_so() {
     let Some(disk) = SmallDisk::new("size=56m") else { return };
     let folder = Folder::new(&[]);
-    // One client comes back again and again.
+    // One client reconnects again and again.
     let settings = settings(&folder, &disk.path("data"), &[&ROOMY[..], &["limits.client_breaks=0"]].concat());
     let broker = start_by(&disk.wrapper(), &settings);
     create_offline_session(&broker);
@@ -77,7 +77,7 @@ fn a_log_that_comes_to_its_end_without_space_fails_and_says_so() {
     let mut publisher = broker.connect(V5, "publisher");
     let (refused, reason) = publish_until_refused(&mut publisher, 20, LARGE);
     assert_eq!(reason, 0x97);
-    // Who comes back to a session is let in as long as there is room, and its will is kept.
+    // A client with an existing session is accepted as long as there is space, and its will is stored.
     let will = vec![b'w'; 60_000];
     let comes_back = || {
         let will = WillMessage::new("will", &will);
@@ -88,7 +88,7 @@ fn a_log_that_comes_to_its_end_without_space_fails_and_says_so() {
             other => panic!("expected CONNACK, got {other:?}"),
         }
     };
-    wait_until("the log comes to its end", || {
+    wait_until("the log is full", || {
         comes_back();
         metric(&broker, "data_failed") == 1
     });
@@ -97,7 +97,7 @@ fn a_log_that_comes_to_its_end_without_space_fails_and_says_so() {
     assert_eq!(publisher.publish("kept/x", AtLeastOnce, b"small"), 0x97);
     assert_eq!(health(&broker), (503, r#"{"status":"failed","disk":"failed"}"#.to_owned()));
     expect_live(&broker);
-    // Room alone does not help: it is not known what the disk has of the last write.
+    // More space alone does not help: the state of the last write on disk is unknown.
     disk.make_room("other");
     assert_eq!(publisher.publish("kept/x", AtLeastOnce, b"small"), 0x97);
     let log = broker.end();
@@ -106,7 +106,7 @@ fn a_log_that_comes_to_its_end_without_space_fails_and_says_so() {
     expect_stored(&start_by(&disk.wrapper(), &settings), 0..refused);
 }
 
-/// A start on a full disk takes what an earlier one has held back. It serves, refuses what must be kept, and loses nothing.
+/// A broker that starts on a full disk uses the reserve of an earlier run. It serves, refuses persistent messages, and loses nothing.
 #[test]
 fn a_start_without_space_takes_the_reserve_and_loses_nothing() {
     let Some(disk) = SmallDisk::new("size=64m") else { return };
@@ -117,7 +117,7 @@ fn a_start_without_space_takes_the_reserve_and_loses_nothing() {
     let has_reserve = || disk.names("data").contains(&"reserve".to_owned());
     wait_until("space is held back", has_reserve);
     disk.fill("other", 0);
-    // Until the last segment is written to: one that is made ready ahead would be enough for a start.
+    // Until the last segment is in use: a prepared segment would be enough for a start.
     let (refused, _) = publish_until_refused(&mut broker.connect(V5, "publisher"), 0, LARGE);
     kill(broker);
     disk.make_room("other");
@@ -129,14 +129,14 @@ fn a_start_without_space_takes_the_reserve_and_loses_nothing() {
     let log = broker.end();
     assert!(log.contains("the disk is full") && log.contains("the broker starts with its reserve of 4 MiB"), "{log}");
     assert!(!log.contains(" ERROR "), "{log}");
-    // It is held back again once there is space.
+    // The reserve is allocated again once there is space.
     disk.make_room("other");
     let broker = start_by(&disk.wrapper(), &settings);
     wait_until("space is held back again", has_reserve);
     assert_eq!(broker.connect(V5, "publisher").publish("kept/x", AtLeastOnce, b"more"), 0);
 }
 
-/// Without that one line says so, and as often as a start is tried nothing is lost.
+/// Without a reserve one line reports it, and no number of attempts loses data.
 #[test]
 fn a_start_without_space_and_reserve_is_refused_and_loses_nothing() {
     let Some(disk) = SmallDisk::new("size=64m") else { return };
@@ -148,32 +148,32 @@ fn a_start_without_space_and_reserve_is_refused_and_loses_nothing() {
     disk.fill("other", 0);
     let (refused, _) = publish_until_refused(&mut broker.connect(V5, "publisher"), 0, LARGE);
     kill(broker);
-    std::fs::remove_file(disk.outside("data").join("reserve")).expect("is there");
+    std::fs::remove_file(disk.outside("data").join("reserve")).expect("the reserve exists");
     for spare_bytes in [0, 512 << 10, 0] {
         disk.make_room("other");
         disk.fill("other", spare_bytes);
-        let said = refused_by(&disk.wrapper(), &settings);
+        let stderr = refused_by(&disk.wrapper(), &settings);
         for part in [&disk.path("data")[..], "No space left on device", "make room", "[journal_disk]"] {
-            assert!(said.contains(part), "{part}: {said}");
+            assert!(stderr.contains(part), "{part}: {stderr}");
         }
     }
     disk.make_room("other");
     expect_stored(&start_by(&disk.wrapper(), &settings), 0..refused);
 }
 
-/// On a small disk segments are small, so that there is room for the next one and for a snapshot.
+/// On a small disk segments are small, to have space for the next one and for a snapshot.
 #[test]
 fn a_disk_of_20_mb_keeps_sessions_and_messages_as_long_as_they_are_taken() {
     let Some(disk) = SmallDisk::new("size=20m") else { return };
     let folder = Folder::new(&[]);
-    // By itself the queue of a session may have a sixteenth of the disk.
+    // By default the queue of a session may use a sixteenth of the disk.
     let settings = settings(&folder, &disk.path("data"), &["limits.session_queue_bytes=10000000"]);
     for first in [0, 200] {
         let broker = start_by(&disk.wrapper(), &settings);
         if first == 0 {
             create_offline_session(&broker);
         }
-        // More than the disk has, a part at a time. What comes faster than snapshots make room is refused until they have.
+        // More than the disk can hold, in parts. Messages that arrive faster than snapshots free space are refused meanwhile.
         let mut publisher = broker.connect(V5, "publisher");
         for part in 0..4 {
             let numbers = first + part * 50..first + part * 50 + 50;
@@ -190,7 +190,7 @@ fn a_disk_of_20_mb_keeps_sessions_and_messages_as_long_as_they_are_taken() {
     }
 }
 
-/// A file system that does not say how large it is, is not full.
+/// A file system that does not report its size is not considered full.
 #[test]
 fn a_file_system_without_a_size_is_used() {
     let Some(disk) = SmallDisk::new("size=0") else { return };
@@ -201,7 +201,7 @@ fn a_file_system_without_a_size_is_used() {
     assert_eq!(metric(&broker, "data_full"), 0);
 }
 
-/// A snapshot for which there is no space leaves nothing behind, and the log goes on without it.
+/// A snapshot without space leaves nothing behind, and the log continues.
 #[test]
 fn a_snapshot_without_space_is_given_up_and_gives_back_what_it_took() {
     let Some(disk) = SmallDisk::new("size=96m") else { return };
@@ -210,10 +210,10 @@ fn a_snapshot_without_space_is_given_up_and_gives_back_what_it_took() {
     let broker = start_by(&disk.wrapper(), &settings);
     create_offline_session(&broker);
     publish(&broker, 0..120, LARGE);
-    // For one segment more. A snapshot of all would need more than what is left then.
+    // Space for one more segment. A snapshot of everything would need more than what is left then.
     disk.fill("other", (16 << 20) + (5 << 20));
     publish(&broker, 120..180, LARGE);
-    wait_until("a snapshot is tried and given up", || metric(&broker, "data_snapshot_failures") > 0);
+    wait_until("a snapshot has failed", || metric(&broker, "data_snapshot_failures") > 0);
     let left = disk.names("data");
     assert!(!left.iter().any(|name| name.starts_with("snapshot-") || name == "cold-snapshot"), "{left:?}");
     assert_eq!((metric(&broker, "data_failed"), health(&broker).0), (0, 200));
@@ -225,7 +225,7 @@ fn a_snapshot_without_space_is_given_up_and_gives_back_what_it_took() {
     expect_stored(&broker, 0..185);
 }
 
-/// Messages that cannot leave memory stay in it.
+/// Messages that cannot be spilled stay in memory.
 #[test]
 fn messages_for_which_there_is_no_space_stay_in_memory() {
     let Some(disk) = SmallDisk::new("size=64m") else { return };
@@ -234,7 +234,7 @@ fn messages_for_which_there_is_no_space_stay_in_memory() {
     let settings = settings(&folder, &disk.path("data"), &more);
     let broker = start_by(&disk.wrapper(), &settings);
     create_offline_session(&broker);
-    // The log has its next segment, so only what leaves memory finds no space.
+    // The log has its next segment, so only spilling finds no space.
     let is_segment = |name: &&String| name.starts_with("segment-") && !name.ends_with(".new");
     wait_until("a segment is made ready ahead", || disk.names("data").iter().filter(is_segment).count() == 2);
     disk.fill("other", 0);
@@ -242,13 +242,13 @@ fn messages_for_which_there_is_no_space_stay_in_memory() {
     let (refused, reason) = publish_until_refused(&mut publisher, 0, 4_000);
     assert_eq!(reason, 0x97);
     assert!(refused > 100, "{refused}");
-    wait_until("that is counted", || metric(&broker, "cold_write_failures") > 0);
+    wait_until("the failure is counted", || metric(&broker, "cold_write_failures") > 0);
     assert_eq!(metric(&broker, "cold_messages"), 0);
     expect_live(&broker);
     expect_stored(&broker, 0..refused);
 }
 
-/// `data backup` and `data compact` say where there is no space, and leave nothing behind.
+/// `data backup` and `data compact` report where space is missing, and leave nothing behind.
 #[test]
 fn commands_without_space_say_where_and_leave_everything_as_it_was() {
     let Some(disk) = SmallDisk::new("size=48m") else { return };
@@ -264,23 +264,23 @@ fn commands_without_space_say_where_and_leave_everything_as_it_was() {
     disk.fill("other", 1 << 20);
     let before = disk.names("");
     let target = disk.path("backup");
-    let said = refusal(&run(&["data", "backup", "--data", &elsewhere, &target]), 1);
+    let stderr = refusal(&run(&["data", "backup", "--data", &elsewhere, &target]), 1);
     for part in [&target[..], "No space left on device", "make room there"] {
-        assert!(said.contains(part), "{part}: {said}");
+        assert!(stderr.contains(part), "{part}: {stderr}");
     }
-    assert!(!said.contains(&elsewhere) && said.lines().count() == 1, "{said}");
+    assert!(!stderr.contains(&elsewhere) && stderr.lines().count() == 1, "{stderr}");
     assert_eq!(disk.names(""), before, "nothing is left");
-    let said = refusal(&run(&["data", "restore", "--data", &target, &elsewhere]), 1);
-    assert!(said.contains(&target) && said.contains("make room there"), "{said}");
+    let stderr = refusal(&run(&["data", "restore", "--data", &target, &elsewhere]), 1);
+    assert!(stderr.contains(&target) && stderr.contains("make room there"), "{stderr}");
     assert_eq!(disk.names(""), before, "nothing is left");
 
     let data = disk.path("data");
     for name in disk.names("data").iter().filter(|name| name.starts_with("spare-")) {
-        std::fs::remove_file(disk.outside("data").join(name)).expect("is there");
+        std::fs::remove_file(disk.outside("data").join(name)).expect("the file exists");
     }
     disk.fill("other", 1 << 20);
-    let said = refusal(&run(&["data", "compact", "--data", &data]), 1);
-    assert!(said.contains(&data) && said.contains("make room there") && said.lines().count() == 1, "{said}");
+    let stderr = refusal(&run(&["data", "compact", "--data", &data]), 1);
+    assert!(stderr.contains(&data) && stderr.contains("make room there") && stderr.lines().count() == 1, "{stderr}");
     assert!(!disk.names("data").iter().any(|name| name.ends_with(".new")), "{:?}", disk.names("data"));
     disk.make_room("other");
     for data in [elsewhere, data] {

@@ -1,4 +1,4 @@
-//! The end in the midst of what changes a directory as a whole: a snapshot, a compaction, a backup, a restore.
+//! Kills during operations that replace a whole directory: a snapshot, a compaction, a backup, a restore.
 
 use std::cell::Cell;
 use std::fs;
@@ -7,21 +7,21 @@ use std::process::Command;
 use super::small_disk::SmallDisk;
 use super::strace::{Faults, wrapper};
 use super::{create_offline_session, expect_stored, payload, publish, refusal, run_by, settings, start, start_by};
-use crate::support::{AtLeastOnce, Broker, Folder, Message, OutgoingPublish, V5, back};
+use crate::support::{AtLeastOnce, Broker, Folder, Message, OutgoingPublish, V5, reconnect};
 use tautwire_protocol::Packet;
 
-/// The system calls that change what is on a disk. A kill comes before one of them.
+/// The system calls that change data on disk. A kill comes before one of them.
 pub(super) const CHANGING: &str =
     "pwrite64,fsync,fdatasync,rename,renameat,renameat2,unlink,unlinkat,mkdir,mkdirat,openat";
 
-/// A disk on which syncing costs nothing; none where that or `strace` cannot be had, which has been said then.
+/// A disk with cheap syncs. Returns `None` and prints the reason if it or `strace` is not available.
 pub(super) fn disk() -> Option<SmallDisk> {
     wrapper(&[])?;
     SmallDisk::new("size=256m")
 }
 
-/// A directory of a broker that was stopped, with these messages.
-fn written(disk: &SmallDisk, name: &str, numbers: std::ops::Range<usize>) -> String {
+/// The directory of a stopped broker with these messages.
+fn data_with(disk: &SmallDisk, name: &str, numbers: std::ops::Range<usize>) -> String {
     let data = disk.path(name);
     let folder = Folder::new(&[]);
     let broker = start_by(&disk.wrapper(), &settings(&folder, &data, &[]));
@@ -31,7 +31,7 @@ fn written(disk: &SmallDisk, name: &str, numbers: std::ops::Range<usize>) -> Str
     data
 }
 
-/// How often a command makes each of the system calls that change something.
+/// The number of calls that a command makes of each modifying system call.
 fn calls(disk: &SmallDisk, arguments: &[&str]) -> Vec<(String, usize)> {
     let mut words = disk.wrapper();
     words.extend(["strace", "-f", "-c", "-U", "name,calls", "-e"].map(str::to_owned));
@@ -47,7 +47,7 @@ fn calls(disk: &SmallDisk, arguments: &[&str]) -> Vec<(String, usize)> {
     text.lines().filter_map(count).collect()
 }
 
-/// What happens at a system call.
+/// The fault at a system call.
 #[derive(Clone, Copy, PartialEq)]
 enum Fault {
     /// The process is killed before it.
@@ -56,7 +56,7 @@ enum Fault {
     Fail,
 }
 
-/// Before how many of the calls of one kind a command is killed: `TAUTWIRE_FAULTS_EACH`, or two.
+/// The number of kills per system call: `TAUTWIRE_FAULTS_EACH`, or two.
 pub(super) fn each() -> usize {
     std::env::var("TAUTWIRE_FAULTS_EACH").ok().and_then(|text| text.parse().ok()).unwrap_or(2)
 }
@@ -65,8 +65,8 @@ fn killed_everywhere(disk: &SmallDisk, arguments: &[&str], prepare: impl Fn(), j
     interrupted_everywhere(Fault::Kill, disk, arguments, prepare, judge);
 }
 
-/// Runs a command so often that something happens at each system call that changes something; of those that it makes often, at some.
-/// `prepare` comes before each run, and `judge` after it.
+/// Runs a command repeatedly with a fault at each modifying system call; for frequent calls, at some of them. `prepare` runs before each
+/// run, and `judge` after it.
 fn interrupted_everywhere(
     fault: Fault,
     disk: &SmallDisk,
@@ -81,7 +81,7 @@ fn interrupted_everywhere(
     let mut interrupted = 0;
     for (call, count) in calls {
         if fault == Fault::Fail && call == "openat" {
-            // It would be the program that cannot be loaded.
+            // Faults while the program is loaded are of no interest.
             continue;
         }
         let step = count.div_ceil(each());
@@ -92,8 +92,8 @@ fn interrupted_everywhere(
             let output = run_by(&[disk.wrapper(), words].concat(), arguments);
             let what = format!("{call} {at} of {count}");
             if fault == Fault::Fail && !output.status.success() {
-                let said = refusal(&output, 1);
-                assert!(said.lines().count() == 1 && said.contains("Input/output error"), "{what}: {said}");
+                let stderr = refusal(&output, 1);
+                assert!(stderr.lines().count() == 1 && stderr.contains("Input/output error"), "{what}: {stderr}");
             }
             interrupted += usize::from(!output.status.success());
             judge(&what);
@@ -102,7 +102,7 @@ fn interrupted_everywhere(
     assert!(interrupted > 5, "{interrupted}");
 }
 
-/// How many messages wait in a directory, of which nothing is lost.
+/// The number of queued messages in a directory without losses.
 #[track_caller]
 pub(super) fn queued(disk: &SmallDisk, path: &str, what: &str) -> usize {
     let stats = run_by(&disk.wrapper(), &["data", "stats", "--data", path]);
@@ -131,24 +131,24 @@ fn a_compaction_that_fails_changes_nothing_and_says_why() {
 
 fn a_compaction_that_ends_early_changes_nothing(fault: Fault) {
     let Some(disk) = disk() else { return };
-    let data = written(&disk, "data", 0..20);
-    // One goes on where the last one has ended.
+    let data = data_with(&disk, "data", 0..20);
+    // Each run continues where the last one ended.
     let judge = |what: &str| expect_queued(&disk, &data, 20, what);
     interrupted_everywhere(fault, &disk, &["data", "compact", "--data", &data], || {}, judge);
     expect_stored(&start_by(&disk.wrapper(), &settings(&Folder::new(&[]), &data, &[])), 0..20);
 }
 
-/// Removes what has a name that begins so.
+/// Removes the files and folders with this prefix.
 pub(super) fn clear(disk: &SmallDisk, beginning: &str) {
     for name in disk.names("").into_iter().filter(|name| name.starts_with(beginning)) {
-        fs::remove_dir_all(disk.outside(&name)).expect("is ours");
+        fs::remove_dir_all(disk.outside(&name)).expect("the folder is removable");
     }
 }
 
 #[test]
 fn a_backup_that_is_killed_is_not_taken_for_one() {
     let Some(disk) = disk() else { return };
-    let data = written(&disk, "data", 0..20);
+    let data = data_with(&disk, "data", 0..20);
     let backup = disk.path("backup");
     let judge = |what: &str| {
         if disk.names("").iter().any(|name| name == "backup") {
@@ -159,17 +159,17 @@ fn a_backup_that_is_killed_is_not_taken_for_one() {
     expect_queued(&disk, &data, 20, "the source");
 }
 
-/// Where the directory cannot be renamed, since a file system is mounted there.
+/// The target directory cannot be renamed, since it is a mount point.
 #[test]
 fn a_backup_into_a_mounted_directory_that_is_killed_is_not_taken_for_one() {
     let (Some(source), Some(disk)) = (disk(), disk()) else { return };
-    written(&source, "data", 0..20);
-    // Programs that see the one disk do not see the other.
+    data_with(&source, "data", 0..20);
+    // Programs that see one disk do not see the other.
     let outside = source.outside("data").display().to_string();
     let target = disk.path("").trim_end_matches('/').to_owned();
     let empty = || {
         for name in disk.names("") {
-            fs::remove_file(disk.outside(&name)).expect("is ours");
+            fs::remove_file(disk.outside(&name)).expect("the file is removable");
         }
     };
     let mut halves = 0;
@@ -186,7 +186,7 @@ fn a_backup_into_a_mounted_directory_that_is_killed_is_not_taken_for_one() {
     assert!(halves > 1, "{halves}");
 }
 
-/// There is what was there before or all of the backup, and then what was there before is beside it.
+/// The result is either the old state or all of the backup, with the old state set aside.
 #[test]
 fn a_restore_that_is_killed_leaves_the_old_state_or_the_new_one() {
     a_restore_that_ends_early_leaves_the_old_state_or_the_new_one(Fault::Kill);
@@ -199,9 +199,9 @@ fn a_restore_that_fails_leaves_the_old_state_or_the_new_one() {
 
 fn a_restore_that_ends_early_leaves_the_old_state_or_the_new_one(fault: Fault) {
     let Some(disk) = disk() else { return };
-    let backup = written(&disk, "one", 0..20);
-    let data = written(&disk, "data", 0..30);
-    // The other state is put back where a run has gone through.
+    let backup = data_with(&disk, "one", 0..20);
+    let data = data_with(&disk, "data", 0..30);
+    // The other state is restored after a complete run.
     let is_replaced = Cell::new(false);
     let other = disk.path("other");
     let backed_up = run_by(&disk.wrapper(), &["data", "backup", "--data", &data, &other]);
@@ -231,13 +231,13 @@ fn a_restore_that_ends_early_leaves_the_old_state_or_the_new_one(fault: Fault) {
     assert!(old > 3 && new > 0, "{old} {new}");
 }
 
-/// Where processes get the same number again and again, as in a container, what an earlier restore has put aside stays.
+/// If process ids repeat, as in containers, the state set aside by an earlier restore is kept.
 #[test]
 fn a_restore_keeps_what_one_of_the_same_process_number_has_put_aside() {
     let Some(disk) = disk() else { return };
-    let backup = written(&disk, "one", 0..20);
-    let data = written(&disk, "data", 0..30);
-    // A shell that becomes the program keeps its number.
+    let backup = data_with(&disk, "one", 0..20);
+    let data = data_with(&disk, "data", 0..30);
+    // A shell that executes the program keeps its process id.
     let script = "mkdir \"$1.replaced-$$\" \"$1.new-$$\" && touch \"$1.replaced-$$/earlier\" \"$1.new-$$/earlier\" && \
                   exec \"$0\" data restore --force --data \"$1\" \"$2\"";
     let mut words = disk.wrapper();
@@ -245,20 +245,20 @@ fn a_restore_keeps_what_one_of_the_same_process_number_has_put_aside() {
     let output = run_by(&words, &[&data, &backup]);
     assert!(output.status.success(), "{output:?}");
     expect_queued(&disk, &data, 20, "the data directory");
-    let said = String::from_utf8_lossy(&output.stdout).into_owned();
-    let (_, replaced) = said.split_once("what was there is in ").expect("is told");
-    expect_queued(&disk, replaced.trim(), 30, "what was put aside");
+    let stdout = String::from_utf8_lossy(&output.stdout).into_owned();
+    let (_, replaced) = stdout.split_once("what was there is in ").expect("the message names it");
+    expect_queued(&disk, replaced.trim(), 30, "the state set aside");
     let kept = disk.names("").into_iter().filter(|name| disk.names(name) == ["earlier"]).count();
     assert_eq!(kept, 2, "{:?}", disk.names(""));
 }
 
-/// Where a broker is killed during a snapshot: before a system call of one of its threads. `strace` kills it there, so no test has to see
-/// a state that passes.
+/// A point of a snapshot at which a broker is killed: before a system call of one of its threads. `strace` kills it, so no test has to
+/// catch a transient state.
 struct Stage {
     what: &'static str,
     thread: &'static str,
     injection: &'static str,
-    /// Whether a directory has these names is how a broker has left it that was killed here.
+    /// Whether these names in the directory are the result of a kill at this stage.
     is_reached: fn(&[String]) -> bool,
 }
 
@@ -266,7 +266,7 @@ const STAGES: [Stage; 4] = [
     Stage {
         what: "a snapshot has begun",
         thread: "compactor",
-        // The first one makes the empty file durable.
+        // The first one syncs the empty file.
         injection: "fsync:signal=KILL:when=1",
         is_reached: |names| has(names, is_unfinished) && !has(names, is_snapshot),
     },
@@ -279,7 +279,7 @@ const STAGES: [Stage; 4] = [
     Stage {
         what: "a snapshot is named",
         thread: "compactor",
-        // Of the directory.
+        // The sync of the directory.
         injection: "fsync:signal=KILL:when=2",
         is_reached: |names| has(names, is_snapshot) && !has(names, is_spare),
     },
@@ -307,7 +307,7 @@ fn is_spare(name: &str) -> bool {
     name.starts_with("spare-")
 }
 
-/// A broker that is killed at any stage of a snapshot has all that it has acknowledged.
+/// A broker killed at any stage of a snapshot has everything it acknowledged.
 #[test]
 fn a_broker_that_is_killed_during_a_snapshot_has_all_that_was_acknowledged() {
     for stage in STAGES {
@@ -323,28 +323,28 @@ fn a_broker_that_is_killed_during_a_snapshot_has_all_that_was_acknowledged() {
         assert!((stage.is_reached)(&names), "{}: {names:?}", stage.what);
 
         let broker = start(&settings);
-        let mut subscriber = back(&broker, V5, "subscriber");
+        let mut subscriber = reconnect(&broker, V5, "subscriber");
         for number in 0..acknowledged {
             assert_eq!(number_of(&subscriber.receive()), number, "{}", stage.what);
         }
-        // The message on its way when the broker was killed may be there.
+        // The message in transit when the broker was killed may be there.
         broker.connect(V5, "publisher").publish("kept/x", AtLeastOnce, &payload(LAST, 100));
         let next = number_of(&subscriber.receive());
         assert!(next == LAST || next == acknowledged && number_of(&subscriber.receive()) == LAST, "{next}");
     }
 }
 
-/// Bytes of one message.
+/// The payload size of one message.
 const LARGE: usize = 200_000;
 /// More than any snapshot needs.
 const MESSAGES_MAX: usize = 400;
-/// The number of the message that shows that all earlier ones have come.
+/// The number of the message that follows all earlier ones.
 const LAST: usize = 1_000_000;
 /// No limit refuses what the test publishes.
 const ROOMY: [&str; 3] =
     ["limits.session_queue_bytes=1000000000", "limits.hot_bytes=1000000000", "limits.buffered_bytes=1000000000"];
 
-/// Publishes as much as makes a snapshot due, and more until the broker is killed; gives how many messages it has acknowledged.
+/// Publishes until a snapshot is due, and further until the broker is killed. Returns the number of acknowledged messages.
 fn publish_until_killed(broker: &Broker) -> usize {
     let mut publisher = broker.connect(V5, "publisher");
     for number in 0..MESSAGES_MAX {
@@ -357,7 +357,7 @@ fn publish_until_killed(broker: &Broker) -> usize {
         let Packet::PubAck(puback) = answer.as_packet() else { panic!("expected PUBACK, got {answer:?}") };
         assert_eq!((puback.packet_id, puback.reason.as_u8()), (id, 0), "message {number}");
     }
-    assert!(publisher.next_or_closed().is_none(), "the broker sends a packet that nobody has asked for");
+    assert!(publisher.next_or_closed().is_none(), "the broker sends an unexpected packet");
     MESSAGES_MAX
 }
 

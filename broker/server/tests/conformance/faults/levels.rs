@@ -1,15 +1,15 @@
-//! What the acknowledgements of each level wait for, however the level is named, and what is there of it when the process is killed.
+//! The acknowledgement levels: what each waits for, however it is configured, and what survives a kill.
 //!
-//! The disk stands still in the midst of something. So it is known what has come to it, and what to the system alone.
+//! The disk stalls at a defined point, so it is known what has reached the disk, and what only the operating system.
 
 use std::net::SocketAddr;
 
 use super::create_offline_session;
 use super::strace::Faults;
 use crate::listeners::connecting;
-use crate::support::{AtLeastOnce, Broker, Folder, OutgoingPublish, V5, back};
+use crate::support::{AtLeastOnce, Broker, Folder, OutgoingPublish, V5, reconnect};
 
-/// In the order in which their messages are published here: what is handed to the system with the first is behind by one for the others.
+/// In the order of publishing here: a write handed over with the first message contains it for the others.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Level {
     Os,
@@ -19,12 +19,12 @@ enum Level {
 
 const LEVELS: [Level; 3] = [Level::Os, Level::Disk, Level::Memory];
 
-/// What the disk does not come to the end of.
+/// The operation at which the disk stalls.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Stalled {
-    /// Nothing that comes from now on is in the hands of the system, let alone on the disk.
+    /// No later write reaches the operating system.
     Write,
-    /// The first that comes is in the hands of the system, and nothing is on the disk.
+    /// The first write reaches the operating system, but no sync completes.
     Sync,
 }
 
@@ -47,7 +47,7 @@ impl Level {
 }
 
 impl Stalled {
-    /// It ends when nobody tampers with the broker any more.
+    /// A delay that ends when the fault injection is removed.
     fn injection(self) -> &'static str {
         match self {
             Stalled::Write => "pwrite64:delay_enter=1000000000",
@@ -56,9 +56,8 @@ impl Stalled {
     }
 }
 
-/// Has clients of these levels publish a message each to a topic that is called like the level; the broker has `file` as its configuration
-/// besides, and listens at `address` for those of a level. Who is answered although the disk stands still, and what survives a kill then, is as
-/// the level says.
+/// Publishes one message per level to a topic named like the level. The broker also has the configuration `file`, and serves each level at
+/// `address`. The level determines who is acknowledged despite the stalled disk, and what survives a kill.
 fn check(stalled: Stalled, levels: &[Level], file: &str, address: impl Fn(&Broker, Level) -> SocketAddr) {
     let folder = Folder::new(&[]);
     let path = format!("data.path={}", folder.path().join("data").display());
@@ -87,7 +86,7 @@ fn check(stalled: Stalled, levels: &[Level], file: &str, address: impl Fn(&Broke
     drop(broker);
 
     let broker = Broker::set(&[&path]);
-    let mut subscriber = back(&broker, V5, "subscriber");
+    let mut subscriber = reconnect(&broker, V5, "subscriber");
     if stalled == Stalled::Sync {
         assert_eq!(subscriber.receive().topic(), "kept/os", "the system had it: {file}");
     }

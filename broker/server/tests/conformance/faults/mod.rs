@@ -1,7 +1,7 @@
-//! Disks that are full, fail, or are not ours; clocks that jump; the end in the midst of something.
+//! Fault injection: full and failing disks, foreign directories, clock jumps, and kills.
 //!
-//! The faults are real: a small file system of the test's own, and system calls that fail under `strace`. Where that cannot be had, a
-//! test says so in one line and ends; with `TAUTWIRE_REQUIRED=1` that is a failure.
+//! The faults are real: a small file system of the test's own, and system calls that fail under `strace`. If these are not available, a
+//! test prints one line and ends; with `TAUTWIRE_REQUIRED=1` that is a failure.
 
 mod again;
 mod beside;
@@ -19,13 +19,13 @@ use std::io::Write as _;
 use std::process::{Command, Output};
 use std::thread;
 
-use crate::support::{AtLeastOnce, Broker, Client, Folder, TOKEN, V5, admin, back, program, wait_until};
+use crate::support::{AtLeastOnce, Broker, Client, Folder, TOKEN, V5, admin, program, reconnect, wait_until};
 
-/// Says that a test cannot do what it is there for.
+/// Reports that a test cannot run.
 pub(crate) fn skipped(why: &str) {
     assert!(std::env::var_os("TAUTWIRE_REQUIRED").is_none(), "{why}");
     let name = thread::current().name().unwrap_or_default().to_owned();
-    // Past what the test harness withholds of a test that has passed.
+    // Bypasses the capture of the test harness.
     let _ = writeln!(std::io::stderr(), "skipped {name}: {why}");
 }
 
@@ -35,7 +35,7 @@ pub(crate) fn is_root() -> bool {
     std::fs::metadata("/proc/self").is_ok_and(|process| process.uid() == 0)
 }
 
-/// Settings of a broker whose state is in `data`, with an admin API whose token is in `folder`.
+/// The settings of a broker with its state in `data` and an admin API whose token is in `folder`.
 fn settings(folder: &Folder, data: &str, more: &[&str]) -> Vec<String> {
     folder.write("token", TOKEN);
     let token = format!("admin.token_file={}", folder.path().join("token").display());
@@ -46,7 +46,7 @@ fn settings(folder: &Folder, data: &str, more: &[&str]) -> Vec<String> {
 
 fn start_by(wrapper: &[String], settings: &[String]) -> Broker {
     let settings: Vec<&str> = settings.iter().map(String::as_str).collect();
-    Broker::by(wrapper, &[], &settings)
+    Broker::with_wrapper(wrapper, &[], &settings)
 }
 
 fn refused_by(wrapper: &[String], settings: &[String]) -> String {
@@ -54,10 +54,10 @@ fn refused_by(wrapper: &[String], settings: &[String]) -> String {
     one_line(&Broker::refused_by(wrapper, &[], &settings))
 }
 
-/// The one line that says why a broker does not start.
-fn one_line(said: &str) -> String {
-    let errors: Vec<&str> = said.lines().filter(|line| line.contains(" ERROR ")).collect();
-    assert_eq!(errors.len(), 1, "{said}");
+/// The one line with the reason why a broker does not start.
+fn one_line(stderr: &str) -> String {
+    let errors: Vec<&str> = stderr.lines().filter(|line| line.contains(" ERROR ")).collect();
+    assert_eq!(errors.len(), 1, "{stderr}");
     errors[0].to_owned()
 }
 
@@ -72,42 +72,42 @@ fn metric(broker: &Broker, name: &str) -> u64 {
 fn health(broker: &Broker) -> (u16, String) {
     let get = |path| admin(broker.admin_address(), "GET", path, "");
     let answer = get("/health");
-    // Clients are not to be sent where the disk has failed, and the process need not be started anew.
+    // Clients are not sent to a broker with a failed disk, but its process need not be restarted.
     assert_eq!(get("/health/ready").status, answer.status);
     get("/health/live").expect(200);
     (answer.status, answer.body.trim().to_owned())
 }
 
-/// Runs `tautwire` by another program.
+/// Runs `tautwire` under another program.
 fn run_by(wrapper: &[String], arguments: &[&str]) -> Output {
     let words: Vec<String> = wrapper.iter().cloned().chain([program()]).collect();
     Command::new(&words[0]).args(&words[1..]).args(arguments).output().expect("the program starts")
 }
 
-/// What a command that failed has said.
+/// The message of a failed command.
 #[track_caller]
 fn refusal(output: &Output, code: i32) -> String {
     assert_eq!(output.status.code(), Some(code), "{output:?}");
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
 
-/// Makes a session that waits for all of `kept/#`.
+/// Creates a session that queues everything on `kept/#`.
 fn create_offline_session(broker: &Broker) {
     let mut subscriber = broker.connecting(V5, "subscriber").persistent().open();
     subscriber.subscribe("kept/#", AtLeastOnce);
     subscriber.disconnect();
-    // Its end has been taken in when it comes back.
-    back(broker, V5, "subscriber").disconnect();
+    // Its disconnect has been processed when it reconnects.
+    reconnect(broker, V5, "subscriber").disconnect();
 }
 
-/// A payload that begins with its number.
+/// A payload that starts with its number.
 fn payload(number: usize, bytes: usize) -> Vec<u8> {
     let mut payload = format!("{number}:").into_bytes();
     payload.resize(bytes, b'x');
     payload
 }
 
-/// Publishes messages with consecutive numbers from `first` on until one is refused; gives the number of that one, and the reason.
+/// Publishes messages with consecutive numbers from `first` until one is refused. Returns its number, and the reason.
 fn publish_until_refused(publisher: &mut Client, first: usize, bytes: usize) -> (usize, u8) {
     for number in first..first + 100_000 {
         let reason = publisher.publish("kept/x", AtLeastOnce, &payload(number, bytes));
@@ -118,7 +118,7 @@ fn publish_until_refused(publisher: &mut Client, first: usize, bytes: usize) -> 
     panic!("nothing was refused");
 }
 
-/// Publishes so many messages, all of which are taken.
+/// Publishes these messages, all of which are accepted.
 fn publish(broker: &Broker, numbers: std::ops::Range<usize>, bytes: usize) {
     let mut publisher = broker.connect(V5, "publisher");
     for number in numbers {
@@ -126,10 +126,10 @@ fn publish(broker: &Broker, numbers: std::ops::Range<usize>, bytes: usize) {
     }
 }
 
-/// The subscriber comes back and gets the messages of these numbers in order, and then no other.
+/// Reconnects the subscriber, which receives these messages in order, and no others.
 #[track_caller]
 fn expect_stored(broker: &Broker, numbers: impl IntoIterator<Item = usize>) {
-    let mut subscriber = back(broker, V5, "subscriber");
+    let mut subscriber = reconnect(broker, V5, "subscriber");
     for number in numbers {
         let message = subscriber.receive();
         assert!(
@@ -141,7 +141,7 @@ fn expect_stored(broker: &Broker, numbers: impl IntoIterator<Item = usize>) {
     subscriber.expect_nothing();
 }
 
-/// What needs no disk goes on.
+/// Checks that everything that needs no disk works.
 fn expect_live(broker: &Broker) {
     let mut watcher = broker.connect(V5, "watcher");
     watcher.subscribe("live/#", crate::support::AtMostOnce);

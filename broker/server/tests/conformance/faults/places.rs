@@ -1,4 +1,4 @@
-//! Places that are no data directory, or not ours.
+//! Paths that are not a data directory, or belong to another user.
 
 use std::fs::{self, File};
 use std::os::unix::fs::PermissionsExt as _;
@@ -15,7 +15,7 @@ fn plain() -> Vec<String> {
     vec!["env".to_owned()]
 }
 
-/// Somebody who has nothing to do with the files of the test.
+/// A user without access to the test's files.
 fn nobody() -> Option<Vec<String>> {
     if !is_root() || Command::new("setpriv").arg("--version").output().is_err() {
         skipped("only root, with setpriv of util-linux, can become somebody else");
@@ -25,29 +25,29 @@ fn nobody() -> Option<Vec<String>> {
 }
 
 #[track_caller]
-fn expect_parts(said: &str, parts: &[&str]) {
+fn expect_parts(stderr: &str, parts: &[&str]) {
     for part in parts {
-        assert!(said.contains(part), "{part}: {said}");
+        assert!(stderr.contains(part), "{part}: {stderr}");
     }
 }
 
 #[test]
 fn a_path_that_is_not_a_directory_is_refused_with_advice() {
-    let folder = Folder::new(&[("file", "dear reader")]);
+    let folder = Folder::new(&[("file", "content")]);
     let file = folder.path().join("file").display().to_string();
     for path in [file.clone(), format!("{file}/below")] {
-        let said = refused_by(&plain(), &settings(&folder, &path, &[]));
-        expect_parts(&said, &[&path, "Not a directory", "name a directory", "[journal_disk]"]);
+        let stderr = refused_by(&plain(), &settings(&folder, &path, &[]));
+        expect_parts(&stderr, &[&path, "Not a directory", "name a directory", "[journal_disk]"]);
         for command in ["check", "stats", "dump", "compact"] {
-            let said = refusal(&run_by(&plain(), &["data", command, "--data", &path]), 1);
-            expect_parts(&said, &[&path, "Not a directory"]);
-            assert_eq!(said.lines().count(), 1, "{said}");
+            let stderr = refusal(&run_by(&plain(), &["data", command, "--data", &path]), 1);
+            expect_parts(&stderr, &[&path, "Not a directory"]);
+            assert_eq!(stderr.lines().count(), 1, "{stderr}");
         }
     }
-    assert_eq!(folder.read("file"), "dear reader");
+    assert_eq!(folder.read("file"), "content");
 }
 
-/// What one user has made another one can neither read nor change.
+/// The files of one user are neither readable nor writable for another.
 #[test]
 fn a_directory_of_somebody_else_is_refused_with_what_to_do() {
     let Some(nobody) = nobody() else { return };
@@ -56,7 +56,7 @@ fn a_directory_of_somebody_else_is_refused_with_what_to_do() {
     let settings = settings(&folder, &data, &[]);
     let open_up = || {
         for path in [folder.path().to_owned(), folder.path().join("token")] {
-            fs::set_permissions(path, fs::Permissions::from_mode(0o755)).expect("it is ours");
+            fs::set_permissions(path, fs::Permissions::from_mode(0o755)).expect("the permissions are changed");
         }
     };
     let broker = start(&settings);
@@ -64,25 +64,25 @@ fn a_directory_of_somebody_else_is_refused_with_what_to_do() {
     publish(&broker, 0..10, 100);
     broker.end();
     open_up();
-    // First the directory is closed to others, then it is not but its files are.
+    // First the directory is closed to others, then only its files.
     for mode in [0o700, 0o755, 0o777] {
-        fs::set_permissions(&data, fs::Permissions::from_mode(mode)).expect("it is ours");
-        let said = refused_by(&nobody, &settings);
+        fs::set_permissions(&data, fs::Permissions::from_mode(mode)).expect("the permissions are changed");
+        let stderr = refused_by(&nobody, &settings);
         expect_parts(
-            &said,
+            &stderr,
             &[&data, "cannot ", "Permission denied", "the user that runs this program must own", "[journal_disk]"],
         );
     }
-    // One file that a command left behind as another user is enough.
+    // One file left behind by a command of another user is enough.
     let own = Command::new("chown").args(["-R", "65534:65534", &data]).status().expect("chown runs");
     assert!(own.success());
-    let segment = folder.names("data").into_iter().find(|name| name.starts_with("segment-")).expect("is there");
+    let segment = folder.names("data").into_iter().find(|name| name.starts_with("segment-")).expect("the file exists");
     let path = format!("{data}/{segment}");
     let own = |owner: &str| assert!(Command::new("chown").args([owner, &path]).status().expect("runs").success());
     own("0:0");
-    fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).expect("it is ours");
-    let said = refused_by(&nobody, &settings);
-    expect_parts(&said, &[&data, &segment, "Permission denied", "must own the directory and all that is in it"]);
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).expect("the permissions are changed");
+    let stderr = refused_by(&nobody, &settings);
+    expect_parts(&stderr, &[&data, &segment, "Permission denied", "must own the directory and all that is in it"]);
     own("65534:65534");
     expect_stored(&start_by(&nobody, &settings), 0..10);
 }
@@ -103,9 +103,9 @@ fn a_directory_that_is_read_only_is_looked_at_and_not_used() {
         assert!(output.status.success(), "{output:?}");
     };
     remount("ro");
-    let said = refused_by(&disk.wrapper(), &settings);
+    let stderr = refused_by(&disk.wrapper(), &settings);
     expect_parts(
-        &said,
+        &stderr,
         &[&disk.path("data"), "Read-only file system", "have the file system mounted so", "[journal_disk]"],
     );
     let run = |command: &str, more: &[&str]| {
@@ -117,15 +117,15 @@ fn a_directory_that_is_read_only_is_looked_at_and_not_used() {
         assert!(output.status.success(), "{output:?}");
     }
     let elsewhere = folder.path().join("backup").display().to_string();
-    assert!(run("backup", &[&elsewhere]).status.success(), "what is read only can be copied");
-    let said = refusal(&run("compact", &[]), 1);
-    expect_parts(&said, &[&disk.path("data"), "Read-only file system"]);
+    assert!(run("backup", &[&elsewhere]).status.success(), "a read-only directory can be copied");
+    let stderr = refusal(&run("compact", &[]), 1);
+    expect_parts(&stderr, &[&disk.path("data"), "Read-only file system"]);
     remount("rw");
     expect_stored(&start_by(&disk.wrapper(), &settings), 0..10);
     expect_stored(&start(&super::settings(&folder, &elsewhere, &[])), 0..10);
 }
 
-/// A command that only looks at a directory does not keep a broker from starting on it at that moment.
+/// A command that inspects a directory does not keep a broker from starting on it at that moment.
 #[test]
 fn inspecting_a_directory_does_not_block_a_broker() {
     let folder = Folder::new(&[]);
@@ -134,9 +134,9 @@ fn inspecting_a_directory_does_not_block_a_broker() {
     let broker = start(&settings);
     create_offline_session(&broker);
     broker.end();
-    // As long as the look of a command that the system has put aside for a moment.
-    let lock = File::open(folder.path().join("data/LOCK")).expect("is there");
-    lock.lock_shared().expect("nobody has it");
+    // For the duration of an inspecting command that the scheduler has suspended.
+    let lock = File::open(folder.path().join("data/LOCK")).expect("the file exists");
+    lock.lock_shared().expect("the lock is free");
     std::thread::scope(|scope| {
         scope.spawn(|| {
             crate::support::sleep(std::time::Duration::from_millis(200));
@@ -146,7 +146,7 @@ fn inspecting_a_directory_does_not_block_a_broker() {
     });
 }
 
-/// The second broker leaves everything to the first, whatever path it takes.
+/// The second broker leaves everything to the first, whichever path it uses.
 #[test]
 fn two_brokers_never_have_one_directory() {
     let folder = Folder::new(&[]);
@@ -154,20 +154,20 @@ fn two_brokers_never_have_one_directory() {
     let first = start(&settings(&folder, &data, &[]));
     create_offline_session(&first);
     publish(&first, 0..5, 100);
-    // It is made last of all that is made ahead.
+    // The reserve is the last of the files prepared in advance.
     let ahead = || folder.names("data").iter().any(|name| name == "reserve");
     wait_until("the next segment is made ready", ahead);
-    let other_way = folder.path().join("link");
-    std::os::unix::fs::symlink(&data, &other_way).expect("can be made");
-    for path in [data, other_way.display().to_string()] {
+    let other_path = folder.path().join("link");
+    std::os::unix::fs::symlink(&data, &other_path).expect("can be made");
+    for path in [data, other_path.display().to_string()] {
         let before = folder.names("data");
-        let said = refused_by(&plain(), &settings(&folder, &path, &[]));
-        expect_parts(&said, &[&path, "another broker uses it", "stop that one", "data.path"]);
+        let stderr = refused_by(&plain(), &settings(&folder, &path, &[]));
+        expect_parts(&stderr, &[&path, "another broker uses it", "stop that one", "data.path"]);
         assert_eq!(folder.names("data"), before);
     }
     publish(&first, 5..10, 100);
     first.signal("KILL");
     drop(first);
-    let second = start(&settings(&folder, &other_way.display().to_string(), &[]));
+    let second = start(&settings(&folder, &other_path.display().to_string(), &[]));
     expect_stored(&second, 0..10);
 }

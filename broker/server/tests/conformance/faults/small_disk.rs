@@ -1,4 +1,4 @@
-//! A small file system in memory that only the programs of one test see.
+//! A small file system in memory, visible only to the programs of one test.
 
 use std::fs::File;
 use std::io::{BufRead as _, BufReader, Write as _};
@@ -8,15 +8,15 @@ use std::process::{Child, Command, Stdio};
 use super::{is_root, skipped};
 use crate::support::Folder;
 
-/// Gone when this is dropped.
+/// Unmounted on drop.
 pub(super) struct SmallDisk {
-    /// Keeps the mount namespace.
+    /// Keeps the mount namespace alive.
     holder: Child,
     folder: Folder,
 }
 
 impl SmallDisk {
-    /// One with these options of tmpfs, such as `size=40m`; none where the system does not let the test have it, which has been said then.
+    /// Mounts a tmpfs with these options, such as `size=40m`. Returns `None` and prints the reason if the system denies it.
     pub(super) fn new(options: &str) -> Option<SmallDisk> {
         let folder = Folder::new(&[]);
         let mut command = Command::new("unshare");
@@ -30,7 +30,7 @@ impl SmallDisk {
         };
         let mut line = String::new();
         let mut out = BufReader::new(holder.stdout.take().expect("is a pipe"));
-        out.read_line(&mut line).expect("can be read");
+        out.read_line(&mut line).expect("the output is readable");
         if line != "mounted\n" {
             let output = holder.wait_with_output().expect("it ends");
             let why = String::from_utf8_lossy(&output.stderr);
@@ -40,7 +40,7 @@ impl SmallDisk {
         Some(SmallDisk { holder, folder })
     }
 
-    /// What runs a program that sees the disk.
+    /// The command prefix that runs a program with access to the disk.
     pub(super) fn wrapper(&self) -> Vec<String> {
         let pid = self.holder.id().to_string();
         let mut words = vec!["nsenter".to_owned(), "--target".to_owned(), pid, "--mount".to_owned()];
@@ -51,12 +51,12 @@ impl SmallDisk {
         words
     }
 
-    /// Where a file of the disk is for programs that see the disk.
+    /// The path of a file for programs that see the disk.
     pub(super) fn path(&self, name: &str) -> String {
         self.folder.path().join(name).display().to_string()
     }
 
-    /// Where it is for everybody.
+    /// The path of a file for all others.
     pub(super) fn outside(&self, name: &str) -> PathBuf {
         let inside = self.folder.path().join(name);
         PathBuf::from(format!("/proc/{}/root{}", self.holder.id(), inside.display()))
@@ -64,14 +64,14 @@ impl SmallDisk {
 
     /// The names in a folder of the disk.
     pub(super) fn names(&self, folder: &str) -> Vec<String> {
-        let entries = std::fs::read_dir(self.outside(folder)).expect("is there");
+        let entries = std::fs::read_dir(self.outside(folder)).expect("the folder exists");
         let mut names: Vec<String> =
             entries.map(|entry| entry.expect("reads").file_name().to_string_lossy().into_owned()).collect();
         names.sort();
         names
     }
 
-    /// Takes all space but `spare_bytes`, as somebody else's files do, under this name.
+    /// Takes all space except `spare_bytes` with a foreign file of this name.
     pub(super) fn fill(&self, name: &str, spare_bytes: u64) {
         let mut file = File::create(self.outside(name)).expect("there is room for a name");
         let block = vec![b'x'; 64 << 10];
@@ -79,12 +79,12 @@ impl SmallDisk {
         while let Ok(count) = file.write(&block) {
             bytes += count as u64;
         }
-        file.set_len(bytes.saturating_sub(spare_bytes)).expect("it can be made shorter");
+        file.set_len(bytes.saturating_sub(spare_bytes)).expect("it can be truncated");
     }
 
-    /// Somebody else's file goes.
+    /// Removes the foreign file.
     pub(super) fn make_room(&self, name: &str) {
-        std::fs::remove_file(self.outside(name)).expect("it is there");
+        std::fs::remove_file(self.outside(name)).expect("the file exists");
     }
 }
 

@@ -1,16 +1,16 @@
-//! The end in the midst of the first start on a directory of an earlier version: all of it is still there.
+//! Kills during the first start on a directory of an earlier version: nothing is lost.
 
 use std::path::Path;
 
 use super::killed::{CHANGING, disk, each, expect_queued};
 use super::strace::wrapper;
 use super::{settings, start_by};
-use crate::support::{AtLeastOnce, Broker, Folder, V5, back};
+use crate::support::{AtLeastOnce, Broker, Folder, V5, reconnect};
 
 #[path = "../../cli/data/golden_files.rs"]
 mod golden_files;
 
-/// Messages that wait in each of the directories, for a client that is to get 40 of them and one that is to get 20.
+/// Queued messages in each of the directories: 40 for one client, and 20 for another.
 const QUEUED: usize = 60;
 
 #[test]
@@ -19,20 +19,20 @@ fn a_start_on_a_directory_of_an_earlier_version_that_is_killed_leaves_all_that_w
     let folder = Folder::new(&[]);
     let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/cli/data/golden");
     let mut killed = 0;
-    for entry in std::fs::read_dir(golden).expect("is there") {
+    for entry in std::fs::read_dir(golden).expect("the folder exists") {
         let path = entry.expect("reads").path();
-        let name = path.file_stem().expect("has one").to_string_lossy().into_owned();
-        let (text, data) = (std::fs::read_to_string(&path).expect("is there"), disk.path(&name));
+        let name = path.file_stem().expect("it has a stem").to_string_lossy().into_owned();
+        let (text, data) = (std::fs::read_to_string(&path).expect("the file exists"), disk.path(&name));
         let settings = settings(&folder, &data, &[]);
         let settings_as_text: Vec<&str> = settings.iter().map(String::as_str).collect();
         for call in CHANGING.split(',') {
-            // Each call in turn, or fewer and fewer of them, until the broker listens before it comes to one.
+            // Each call in turn, or in growing steps, until the broker listens before the fault.
             let step = |at: usize| if each() > 2 { at + 1 } else { at * 3 };
             let mut at = 1;
             loop {
                 let _ = std::fs::remove_dir_all(disk.outside(&name));
                 golden_files::from_text(&text, &disk.outside(&name));
-                // Not every machine has all of them.
+                // Some system calls do not exist on all architectures.
                 let Some(words) = wrapper(&[format!("?{call}:signal=KILL:when={at}")]) else { return };
                 let words = [disk.wrapper(), words].concat();
                 let is_killed = Broker::is_killed_at_start(&words, &settings_as_text);
@@ -44,9 +44,9 @@ fn a_start_on_a_directory_of_an_earlier_version_that_is_killed_leaves_all_that_w
                 at = step(at);
             }
         }
-        // What the last one has left is served.
+        // The state left by the last run is served.
         let broker = start_by(&disk.wrapper(), &settings);
-        let mut first = back(&broker, V5, "first");
+        let mut first = reconnect(&broker, V5, "first");
         for number in 0..40 {
             assert_eq!(first.receive().topic(), format!("t/{number}"), "{name}");
         }

@@ -1,4 +1,4 @@
-//! What is listened on: tables `[[listener]]`, and what holds for those who come by one.
+//! Listeners: tables `[[listener]]`, and settings per listener.
 
 mod accept_rate;
 mod mount;
@@ -15,7 +15,7 @@ use std::net::SocketAddr;
 use crate::support::http::exchange;
 use crate::support::{Client, ConnectBuilder, TOKEN, Transport, V5};
 
-/// A client that comes by this address.
+/// A client that connects to this address.
 pub(crate) fn connecting(address: SocketAddr, client_id: &str) -> ConnectBuilder<'_> {
     ConnectBuilder::new(Transport::Tcp(address), V5, client_id)
 }
@@ -24,7 +24,7 @@ fn connect(address: SocketAddr, client_id: &str) -> Client {
     connecting(address, client_id).open()
 }
 
-/// What the broker counts for a listener.
+/// A metric of a listener.
 #[track_caller]
 fn counted(admin_address: SocketAddr, metric: &str, listener: &str) -> u64 {
     let request = format!("GET /metrics HTTP/1.1\r\nHost: admin\r\nAuthorization: Bearer {TOKEN}\r\n\r\n");

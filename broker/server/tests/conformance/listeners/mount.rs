@@ -1,4 +1,4 @@
-//! `mount_point` of a listener: its clients' topics stand behind a prefix that they do not see.
+//! `mount_point` of a listener: its clients' topics have a prefix that they do not see.
 
 use std::num::NonZeroU32;
 
@@ -10,7 +10,7 @@ use crate::support::{
     QoS, Transport, V3_1_1, V5, WillMessage, expect_nothing_from, options,
 };
 
-/// One of the listeners of a broker that has one for everybody, two behind `a/` and one behind `b/c/`.
+/// A broker with one listener for all topics, two with the mount point `a/` and one with `b/c/`.
 const TABLES: &str = "[[listener]]\naddress = \"127.0.0.1:0\"\nname = \"a\"\nmount_point = \"a/\"\n\
                       [[listener]]\naddress = \"127.0.0.1:0\"\nname = \"a-too\"\nmount_point = \"a/\"\n\
                       [[listener]]\naddress = \"127.0.0.1:0\"\nname = \"b\"\nmount_point = \"b/c/\"\n";
@@ -18,7 +18,7 @@ const A: usize = 0;
 const A_TOO: usize = 1;
 const B: usize = 2;
 
-/// A broker on which all of these can be.
+/// A broker with clients on all of these listeners.
 struct World {
     broker: Broker,
     _folder: Folder,
@@ -62,7 +62,7 @@ fn receives(client: &mut Client, topic: &str, text: &str) {
     assert_eq!((message.topic(), message.text()), (topic, text));
 }
 
-/// Nothing of what `operator` has published is on its way to a client behind `prefix`.
+/// Checks that no message of `operator` is pending for a client behind `prefix`.
 #[track_caller]
 fn nothing_follows(operator: &mut Client, inside: &mut Client, prefix: &str) {
     inside.subscribe("fence", AtLeastOnce);
@@ -106,7 +106,7 @@ fn topics_have_the_prefix_for_all_others_and_not_for_its_clients() {
 fn of_retained_messages_a_client_sees_those_behind_its_mount_point() {
     every_way(|world, version, qos| {
         let mut operator = world.operator("operator");
-        // `#` matches the level above, and must not match what begins with `$` [MQTT-4.7.2-1].
+        // `#` matches the parent level, and must not match topics that start with `$` [MQTT-4.7.2-1].
         let outside = ["a", "a/", "a/$x", "ab", "b/c/t", "t"];
         for topic in outside.into_iter().chain(["a/t"]) {
             operator.deliver(&OutgoingPublish::new(topic, qos, topic.as_bytes()).retained());
@@ -167,14 +167,14 @@ fn wills_and_response_topics_stand_behind_the_mount_point() {
     for (client, prefix) in [(&mut inside, ""), (&mut operator, "a/")] {
         let message = client.receive();
         assert_eq!(message.topic(), format!("{prefix}gone"));
-        let told = message.properties().response_topic().map(|topic| topic.as_str().to_owned());
-        assert_eq!(told, Some(format!("{prefix}re/ply")));
+        let response_topic = message.properties().response_topic().map(|topic| topic.as_str().to_owned());
+        assert_eq!(response_topic, Some(format!("{prefix}re/ply")));
     }
     let asked = |topic| OutgoingPublish::new(topic, AtLeastOnce, b"?").property(Property::CorrelationData(b"7"));
     inside.deliver(&asked("q").property(response("re/ply")));
     assert_eq!(operator.receive().properties().response_topic().map(TopicName::as_str), Some("a/re/ply"));
     assert_eq!(inside.receive().properties().response_topic().map(TopicName::as_str), Some("re/ply"));
-    // Where the client could not answer, it is not told.
+    // Without access to the response topic, the client does not see it.
     operator.deliver(&asked("a/q").property(response("elsewhere")));
     let message = inside.receive();
     assert_eq!(message.properties().response_topic(), None);
@@ -225,7 +225,7 @@ fn groups_of_different_mount_points_differ() {
     });
 }
 
-/// Client Identifiers are told apart by mount point, before and after a restart.
+/// Client Identifiers are distinguished by mount point, before and after a restart.
 #[test]
 fn a_session_belongs_to_its_mount_point() {
     let folder = Folder::new(&[]);
@@ -238,7 +238,7 @@ fn a_session_belongs_to_its_mount_point() {
                 let mut client = world.connecting(listener, version, "same").persistent().open();
                 assert!(!client.session_present());
                 client.subscribe("t", AtLeastOnce);
-                // The client of the other mount point is not taken over from.
+                // The client of the other mount point is not taken over.
                 client.ping();
             }
             let mut full = world.broker.connecting(version, "same").persistent().open();
@@ -260,7 +260,7 @@ fn a_session_belongs_to_its_mount_point() {
             receives(&mut client, "t", "after");
             assert_eq!(client.unsubscribe(&["t"]), if version.is_v5() { vec![0] } else { vec![] });
             client.ping();
-            // It is cleared away for the other version.
+            // Removed for the other version.
             drop(client);
             world.connecting(listener, version, "same").open();
         }
@@ -328,7 +328,7 @@ fn large_payloads_are_whole_behind_a_mount_point() {
     }
 }
 
-/// Operators see one name of each topic, in rules of access too.
+/// Operators see full topic names, also in access rules.
 #[test]
 fn rules_of_access_mean_full_topics() {
     let folder = Folder::new(&[]);
@@ -352,7 +352,10 @@ fn what_is_no_prefix_of_topics_is_refused_at_the_start() {
     for wrong in ["a", "", "$SYS/", "a/+/", "#/"] {
         let folder = Folder::new(&[]);
         let table = format!("[[listener]]\naddress = \"127.0.0.1:0\"\nmount_point = \"{wrong}\"\n");
-        let said = Broker::refused_with_listeners(&folder, &table);
-        assert!(said.contains("tautwire.toml:5:15: mount_point: ") && said.contains("is not a mount point"), "{said}");
+        let stderr = Broker::refused_with_listeners(&folder, &table);
+        assert!(
+            stderr.contains("tautwire.toml:5:15: mount_point: ") && stderr.contains("is not a mount point"),
+            "{stderr}"
+        );
     }
 }

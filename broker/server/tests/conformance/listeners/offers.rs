@@ -1,4 +1,4 @@
-//! Who may connect, and with what, where the configuration or a listener restricts it: versions, empty identifiers, QoS, topic aliases.
+//! Restrictions of a listener or the configuration: versions, empty identifiers, QoS, topic aliases.
 
 use std::num::NonZeroU16;
 
@@ -10,8 +10,7 @@ use crate::support::{
     V3_1_1, V5, WillMessage, every_thread_count, options,
 };
 
-/// `mqtt.protocol_versions`: another version is refused with 0x84, and with return code 1 where that is what the client knows
-/// [MQTT-3.1.2-2].
+/// `mqtt.protocol_versions`: another version is refused with 0x84, or with return code 1 for versions before 5.0 [MQTT-3.1.2-2].
 #[test]
 fn a_version_that_is_not_accepted_is_refused() {
     for (accepted, refused) in [("3.1.1", [V3_1, V5]), ("5.0", [V3_1, V3_1_1]), ("3.1", [V3_1_1, V5])] {
@@ -27,7 +26,7 @@ fn a_version_that_is_not_accepted_is_refused() {
     }
 }
 
-/// The refusal comes before a password is looked at, and a listener goes before what holds for all.
+/// The refusal comes before a password is checked, and the setting of a listener overrides the global one.
 #[test]
 fn a_listener_accepts_versions_of_its_own() {
     let folder = Folder::new(&[("users", "")]);
@@ -68,7 +67,7 @@ fn assigned(client: &Client) -> String {
     found.expect("an identifier is assigned [MQTT-3.2.2-16]")
 }
 
-/// `mqtt.assigned_client_id_prefix`: on each shard, and the client may come back by it.
+/// `mqtt.assigned_client_id_prefix`: on each shard, and the client can resume its session with it.
 #[test]
 fn assigned_identifiers_begin_as_configured() {
     every_thread_count(|case| {
@@ -79,12 +78,12 @@ fn assigned_identifiers_begin_as_configured() {
         client.disconnect();
         broker.connecting(V5, &id).open().ping();
     });
-    let said = Broker::refused(&["mqtt.assigned_client_id_prefix=a-long-prefix-", "limits.client_id_bytes=23"]);
-    assert!(said.contains("client identifiers of 30 bytes, and limits.client_id_bytes is 23"), "{said}");
+    let stderr = Broker::refused(&["mqtt.assigned_client_id_prefix=a-long-prefix-", "limits.client_id_bytes=23"]);
+    assert!(stderr.contains("client identifiers of 30 bytes, and limits.client_id_bytes is 23"), "{stderr}");
 }
 
-/// `mqtt.max_qos` of a listener: CONNACK tells it [MQTT-3.2.2-9], SUBSCRIBE of any QoS is served [MQTT-3.2.2-10], and a PUBLISH above it
-/// ends the connection [MQTT-3.2.2-11]. A will above it is refused [MQTT-3.2.2-12].
+/// `mqtt.max_qos` of a listener: CONNACK announces it [MQTT-3.2.2-9], SUBSCRIBE of any QoS is accepted [MQTT-3.2.2-10], and a PUBLISH above
+/// it ends the connection [MQTT-3.2.2-11]. A will above it is refused [MQTT-3.2.2-12].
 #[test]
 fn a_listener_has_a_maximum_qos_of_its_own() {
     let folder = Folder::new(&[]);
@@ -98,8 +97,8 @@ fn a_listener_has_a_maximum_qos_of_its_own() {
             let connecting = || ConnectBuilder::new(Transport::Tcp(broker.other_address(index)), version, &client_id);
             let mut client = connecting().open();
             if version.is_v5() {
-                let told: Vec<Property<'_>> = client.connack().properties.iter().collect();
-                assert!(told.contains(&Property::MaximumQoS(max_qos)), "{told:?}");
+                let properties: Vec<Property<'_>> = client.connack().properties.iter().collect();
+                assert!(properties.contains(&Property::MaximumQoS(max_qos)), "{properties:?}");
             }
             assert_eq!(client.subscribe_all(&[("t", options(ExactlyOnce))], &[]), [max_qos as u8]);
             client.publish("t", max_qos, b"x");
@@ -112,7 +111,7 @@ fn a_listener_has_a_maximum_qos_of_its_own() {
             }
             refused.expect_closed();
         }
-        // The listeners that say nothing serve all.
+        // Listeners without the setting accept all.
         let mut client = broker.connect(V5, "all");
         client.subscribe("u", ExactlyOnce);
         client.publish("u", ExactlyOnce, b"x");
@@ -124,7 +123,7 @@ fn above(qos: QoS) -> QoS {
     if qos == AtMostOnce { AtLeastOnce } else { ExactlyOnce }
 }
 
-/// A listener may serve more than all others do.
+/// A listener may allow more than the global setting.
 #[test]
 fn a_listener_may_offer_more_than_all_others() {
     let folder = Folder::new(&[]);
@@ -138,7 +137,7 @@ fn a_listener_may_offer_more_than_all_others() {
     assert_eq!(client.receive().qos(), ExactlyOnce);
 }
 
-/// `mqtt.topic_alias_maximum` of a listener [MQTT-3.2.2-17]; 0 is told by leaving the property out.
+/// `mqtt.topic_alias_maximum` of a listener [MQTT-3.2.2-17]; 0 is expressed by omitting the property.
 #[test]
 fn a_listener_has_a_maximum_of_topic_aliases_of_its_own() {
     let folder = Folder::new(&[]);
@@ -147,11 +146,11 @@ fn a_listener_has_a_maximum_of_topic_aliases_of_its_own() {
     let broker = Broker::with_listeners(1, &folder, tables, &[]);
     for (index, most) in [(0, 2), (1, 0)] {
         let mut client = connecting(broker.other_address(index), "client").open();
-        let told = client.connack().properties.iter().find_map(|property| match property {
+        let maximum = client.connack().properties.iter().find_map(|property| match property {
             Property::TopicAliasMaximum(maximum) => Some(maximum),
             _ => None,
         });
-        assert_eq!(told.unwrap_or(0), most);
+        assert_eq!(maximum.unwrap_or(0), most);
         let mut publish = |alias| {
             let alias = NonZeroU16::new(alias).map(Property::TopicAlias).expect("not 0");
             client.send_publish(&OutgoingPublish::new("t", AtMostOnce, b"x").property(alias));

@@ -1,4 +1,4 @@
-//! What a table `[[listener]]` says otherwise than for all: rules of access, what is offered, limits.
+//! Settings of a `[[listener]]` table that override the global ones: access rules, MQTT settings, limits.
 
 use std::num::{NonZeroU16, NonZeroU32};
 use std::process::Command;
@@ -19,12 +19,12 @@ fn rules(filter: &str) -> String {
     )
 }
 
-/// Whether a client may publish there.
-fn may(client: &mut Client, topic: &str) -> bool {
+/// Whether a client may publish to the topic.
+fn may_publish(client: &mut Client, topic: &str) -> bool {
     client.publish(topic, AtLeastOnce, b"") != 0x87
 }
 
-/// `acl.file` of a table goes before the one for all, and is read again with it.
+/// `acl.file` of a table overrides the global one, and is reloaded with it.
 #[test]
 fn a_listener_has_rules_of_access_of_its_own() {
     for threads in [1, 2] {
@@ -40,9 +40,9 @@ fn a_listener_has_rules_of_access_of_its_own() {
         let mut own = connect(broker.other_address(0), "own");
         let mut open = connect(broker.other_address(1), "open");
         let mut common = connect(broker.other_address(2), "common");
-        assert!(may(&mut own, "own/a") && !may(&mut own, "common/a"));
-        assert!(may(&mut open, "own/a") && may(&mut open, "common/a"));
-        assert!(may(&mut common, "common/a") && !may(&mut common, "own/a"));
+        assert!(may_publish(&mut own, "own/a") && !may_publish(&mut own, "common/a"));
+        assert!(may_publish(&mut open, "own/a") && may_publish(&mut open, "common/a"));
+        assert!(may_publish(&mut common, "common/a") && !may_publish(&mut common, "own/a"));
         let requests = ["own/x", "common/x"].map(|filter| (filter, options(AtLeastOnce)));
         assert_eq!(own.subscribe_all(&requests, &[]), [1, 0x87]);
         assert_eq!(common.subscribe_all(&requests, &[]), [0x87, 1]);
@@ -51,22 +51,22 @@ fn a_listener_has_rules_of_access_of_its_own() {
         let answer = admin(broker.admin_address(), "POST", "/config/reload", "").expect(200).body;
         assert!(answer.contains("\"rules\":2"), "{answer}");
         let deadline = Instant::now() + EXPECT_TIMEOUT;
-        while may(&mut own, "own/a") {
-            assert!(Instant::now() < deadline, "the rules of the listener were not read again");
+        while may_publish(&mut own, "own/a") {
+            assert!(Instant::now() < deadline, "the rules of the listener were not reloaded");
         }
-        assert!(may(&mut own, "other/a") && may(&mut common, "common/a"));
+        assert!(may_publish(&mut own, "other/a") && may_publish(&mut common, "common/a"));
         let taken = || admin(broker.admin_address(), "GET", "/metrics", "").number("subscriptions_taken_away");
         while taken() == 0 {
-            assert!(Instant::now() < deadline, "the subscription was not taken away");
+            assert!(Instant::now() < deadline, "the subscription was not removed");
         }
         open.publish("common/x", AtLeastOnce, b"still there");
         assert_eq!(common.receive().text(), "still there");
         assert_eq!(taken(), 1);
-        // What is wrong with them is told as with those for all, and nothing changes.
+        // Errors in them are reported like those in the global rules, and nothing changes.
         folder.write("own.toml", "");
         let body = admin(broker.admin_address(), "POST", "/config/reload", "").expect(422).body;
         assert!(body.contains("own.toml") && body.contains("access_empty"), "{body}");
-        assert!(may(&mut own, "other/a"));
+        assert!(may_publish(&mut own, "other/a"));
     }
 }
 
@@ -84,19 +84,19 @@ fn explain_names_the_rules_of_a_listener() {
         let mut command = Command::new(program());
         command.args(["acl", "explain", "--config"]).arg(folder.path().join("tautwire.toml"));
         let output = command.args(["--listener", listener, "client", "publish", topic]).output().expect("it runs");
-        let said = String::from_utf8([output.stdout, output.stderr].concat()).expect("text");
-        (output.status.code(), said)
+        let text = String::from_utf8([output.stdout, output.stderr].concat()).expect("text");
+        (output.status.code(), text)
     };
-    let (code, said) = explain("own", "own/a");
-    assert!(code == Some(0) && said.contains("own.toml:3, role all"), "{said}");
+    let (code, text) = explain("own", "own/a");
+    assert!(code == Some(0) && text.contains("own.toml:3, role all"), "{text}");
     assert_eq!(explain("common", "own/a").0, Some(3));
-    let (code, said) = explain("common", "common/a");
-    assert!(code == Some(0) && said.contains("all.toml:3, role all"), "{said}");
-    let (code, said) = explain("nowhere", "a");
-    assert!(code == Some(1) && said.contains("there is no listener \"nowhere\"; there are own, common"), "{said}");
+    let (code, text) = explain("common", "common/a");
+    assert!(code == Some(0) && text.contains("all.toml:3, role all"), "{text}");
+    let (code, text) = explain("nowhere", "a");
+    assert!(code == Some(1) && text.contains("there is no listener \"nowhere\"; there are own, common"), "{text}");
 }
 
-/// The keys of the table go before those of `[mqtt]`, to which others are held.
+/// The keys of the table override those of `[mqtt]`, which apply to other listeners.
 #[test]
 fn a_listener_offers_what_its_table_says() {
     let folder = Folder::new(&[]);
@@ -108,14 +108,14 @@ fn a_listener_offers_what_its_table_says() {
     let (few, more) = (broker.other_address(0), broker.other_address(1));
     let open = || connecting(few, "few").keep_alive_s(0).session_expiry_s(NEVER).open();
     let mut client = open();
-    let told: Vec<Property<'_>> = client.connack().properties.iter().collect();
+    let properties: Vec<Property<'_>> = client.connack().properties.iter().collect();
     for property in [
         NonZeroU16::new(2).map(Property::ReceiveMaximum),
         NonZeroU32::new(100).map(Property::MaximumPacketSize),
         Some(Property::ServerKeepAlive(30)),
         Some(Property::SessionExpiryInterval(60)),
     ] {
-        assert!(property.is_some_and(|property| told.contains(&property)), "{property:?}: {told:?}");
+        assert!(property.is_some_and(|property| properties.contains(&property)), "{property:?}: {properties:?}");
     }
     // Fixed header, topic, packet identifier, property length.
     let most = 100 - 2 - 3 - 2 - 1;
@@ -133,13 +133,13 @@ fn a_listener_offers_what_its_table_says() {
     assert!(connecting(few, "few").clean_start(false).open().session_present());
 
     let mut client = connecting(more, "more").keep_alive_s(0).session_expiry_s(NEVER).open();
-    let told: Vec<Property<'_>> = client.connack().properties.iter().collect();
+    let properties: Vec<Property<'_>> = client.connack().properties.iter().collect();
     assert!(
-        NonZeroU32::new(4000).is_some_and(|maximum| told.contains(&Property::MaximumPacketSize(maximum))),
-        "{told:?}"
+        NonZeroU32::new(4000).is_some_and(|maximum| properties.contains(&Property::MaximumPacketSize(maximum))),
+        "{properties:?}"
     );
     assert!(
-        !told
+        !properties
             .iter()
             .any(|property| matches!(property, Property::ServerKeepAlive(_) | Property::SessionExpiryInterval(_)))
     );
@@ -149,7 +149,7 @@ fn a_listener_offers_what_its_table_says() {
     common.expect_server_disconnect(ReasonCode::PacketTooLarge);
 }
 
-/// 3.1.1 has no word for it, but a client is held to it.
+/// 3.1.1 has no property for it, but the limit applies.
 #[test]
 fn a_session_is_kept_no_longer_than_its_listener_says() {
     let folder = Folder::new(&[]);
@@ -159,12 +159,12 @@ fn a_session_is_kept_no_longer_than_its_listener_says() {
     persistent(broker.other_address(0)).disconnect();
     assert!(!persistent(broker.other_address(0)).session_present());
     persistent(broker.address()).disconnect();
-    assert!(persistent(broker.other_address(0)).session_present(), "it had been kept for the other listener");
+    assert!(persistent(broker.other_address(0)).session_present(), "it was kept for the other listener");
 }
 
 fn is_accepted(folder: &mut Vec<Client>, connecting: &crate::support::ConnectBuilder<'_>) -> bool {
     let mut client = connecting.send_unless_closed();
-    let is_closed = client.is_closed_first();
+    let is_closed = client.is_closed_without_data();
     if !is_closed {
         client.expect_accepted();
         folder.push(client);
@@ -172,7 +172,7 @@ fn is_accepted(folder: &mut Vec<Client>, connecting: &crate::support::ConnectBui
     !is_closed
 }
 
-/// The limits of a table hold beside those for all.
+/// The limits of a table apply in addition to the global ones.
 #[test]
 fn a_listener_has_limits_on_addresses_and_rates_of_its_own() {
     for (limits, key, most) in [
@@ -183,16 +183,16 @@ fn a_listener_has_limits_on_addresses_and_rates_of_its_own() {
         let folder = Folder::new(&[]);
         let table = format!("[[listener]]\nname = \"few\"\naddress = \"127.0.0.1:0\"\n[listener.limits]\n{limits}\n");
         let broker = Broker::with_listeners(1, &folder, &table, &["limits.connections_per_address=30"]);
-        let begun = Instant::now();
+        let started_at = Instant::now();
         let mut open = Vec::new();
         let names: Vec<String> = (0..10).map(|number| format!("client-{number}")).collect();
         let count = |address, open: &mut Vec<Client>| {
             names.iter().filter(|name| is_accepted(open, &connecting(address, name))).count()
         };
         let accepted = count(broker.other_address(0), &mut open);
-        let most = most + if key.contains("rate") { begun.elapsed().as_secs() as usize + 1 } else { 0 };
+        let most = most + if key.contains("rate") { started_at.elapsed().as_secs() as usize + 1 } else { 0 };
         assert!((2..=most).contains(&accepted), "{key}: {accepted}");
-        assert_eq!(count(broker.address(), &mut open), 10, "{key}: it is for one listener");
+        assert_eq!(count(broker.address(), &mut open), 10, "{key}: the limit applies to one listener only");
         drop(open);
         let log = broker.end();
         assert!(

@@ -13,7 +13,7 @@ use crate::sys::await_number;
 
 const V1: &[u8] = b"PROXY TCP4 192.0.2.7 10.0.0.1 49153 1883\r\n";
 
-/// Version 2, of a client at `[2001:db8::7]:49153` whose certificate has the common name `device-7`.
+/// Version 2, for a client at `[2001:db8::7]:49153` with a certificate whose common name is `device-7`.
 fn v2() -> Vec<u8> {
     let mut rest = vec![0x20, 0x01, 0x0D, 0xB8, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 7];
     rest.extend([0; 16]);
@@ -27,7 +27,7 @@ fn v2() -> Vec<u8> {
 
 const LOCAL: &[u8] = b"\r\n\r\n\0\r\nQUIT\n\x20\x00\x00\x00";
 
-/// Four listeners for proxies of this machine: MQTT, WebSocket, MQTT over TLS, and one that trusts others.
+/// Four listeners for local proxies: MQTT, WebSocket, MQTT over TLS, and one that trusts other addresses.
 fn tables(folder: &Folder, authority: &Authority) -> String {
     authority.write(folder, "all");
     let trusted = "auth.anonymous = true\nproxy.trusted = [\"127.0.0.0/8\"]";
@@ -53,9 +53,9 @@ fn dial(address: SocketAddr) -> TcpStream {
 }
 
 /// A connection on which these bytes have been sent.
-fn begun(address: SocketAddr, bytes: &[u8]) -> Client {
+fn dial_with(address: SocketAddr, bytes: &[u8]) -> Client {
     let mut stream = dial(address);
-    stream.write_all(bytes).expect("the broker takes what is written");
+    stream.write_all(bytes).expect("the broker accepts the data");
     Client::on(Wire::Tcp(stream), V5)
 }
 
@@ -68,12 +68,12 @@ fn a_proxy_says_whom_it_speaks_for() {
     for (number, header) in [V1, &v2(), LOCAL, b"PROXY UNKNOWN\r\n"].into_iter().enumerate() {
         let client_id = format!("client-{number}");
         let connect = connecting(address, &client_id).bytes();
-        // All at once, and MQTT when the header has long been read.
-        let mut client = begun(address, &[header, &connect].concat());
+        // All bytes at once, and MQTT long after the header.
+        let mut client = dial_with(address, &[header, &connect].concat());
         client.expect_accepted();
         client.subscribe("t", AtLeastOnce);
         clients.push(client);
-        let mut client = begun(address, header);
+        let mut client = dial_with(address, header);
         client.send_bytes(&connecting(address, &format!("later-{number}")).bytes());
         client.expect_accepted();
     }
@@ -88,7 +88,7 @@ fn a_proxy_says_whom_it_speaks_for() {
     assert!(!log.contains("device-7"), "names of clients are not for the log: {log}");
 }
 
-/// A proxy that has verified a certificate names its holder, and rules know it.
+/// A proxy that has verified a certificate reports its subject, and access rules use it.
 #[test]
 fn the_name_in_a_certificate_is_the_user() {
     let rules = "[[role]]\nname = \"own\"\nrules = [{ allow = \"publish\", topics = \"{user}/#\" }]\n[[assign]]\nuser = \"*\"\nroles = \"own\"\n";
@@ -96,7 +96,7 @@ fn the_name_in_a_certificate_is_the_user() {
     let setting = format!("acl.file={}", folder.path().join("access.toml").display());
     let broker = start(&folder, &authority, &[&setting]);
     for (header, reason) in [(v2(), 0x10), (V1.to_vec(), 0x87)] {
-        let mut client = begun(broker.other_address(0), &header);
+        let mut client = dial_with(broker.other_address(0), &header);
         client.send_bytes(&connecting(broker.other_address(0), "client").bytes());
         client.expect_accepted();
         assert_eq!(client.publish("device-7/x", AtLeastOnce, b"x"), reason);
@@ -104,7 +104,7 @@ fn the_name_in_a_certificate_is_the_user() {
     }
 }
 
-/// Where holders of certificates alone may come, the proxy says who holds one.
+/// If a certificate is required, the proxy's report of one satisfies that.
 #[test]
 fn a_client_without_certificate_is_refused_where_required() {
     let folder = Folder::new(&[]);
@@ -112,14 +112,14 @@ fn a_client_without_certificate_is_refused_where_required() {
     let broker = Broker::with_listeners(1, &folder, table, &[]);
     let address = broker.other_address(0);
     for (header, code) in [(v2(), 0), (V1.to_vec(), 0x87), (LOCAL.to_vec(), 0x87)] {
-        let mut client = begun(address, &header);
+        let mut client = dial_with(address, &header);
         client.send_bytes(&connecting(address, "client").bytes());
         assert_eq!(client.expect_connack_code(), code);
     }
 }
 
-/// `proxy.require_tls` and `proxy.require_certificate`: a header that does not say so is refused and counted. A proxy that speaks for
-/// itself says nothing of a client.
+/// `proxy.require_tls` and `proxy.require_certificate`: a header that does not report these is refused and counted. A LOCAL header says
+/// nothing about a client.
 #[test]
 fn a_header_must_say_what_is_required() {
     let folder = Folder::new(&[]);
@@ -130,7 +130,7 @@ fn a_header_must_say_what_is_required() {
     };
     let tables = [table("proxy.require_tls = true\n"), table("proxy.require_certificate = true\n")].concat();
     let broker = Broker::with_listeners(2, &folder, &tables, &["sys.interval_s=1"]);
-    // With TLS and a certificate; with one that is not verified; without TLS.
+    // With TLS and a certificate; with an unverified certificate; without TLS.
     let (whole, mut unverified, mut plain) = (v2(), v2(), v2());
     let flags = whole.len() - (1 + 4 + 3 + "device-7".len());
     unverified[flags + 4] = 1;
@@ -141,7 +141,7 @@ fn a_header_must_say_what_is_required() {
     for (header, accepted) in cases.into_iter().chain(others) {
         for (index, is_accepted) in accepted.into_iter().enumerate() {
             let address = broker.other_address(index);
-            let mut client = begun(address, &header);
+            let mut client = dial_with(address, &header);
             client.send_bytes_unless_closed(&connecting(address, "client").bytes());
             if is_accepted {
                 client.expect_accepted();
@@ -156,25 +156,25 @@ fn a_header_must_say_what_is_required() {
     let log = broker.end();
     assert!(log.contains("which proxy.require_tls asks for"), "{log}");
     assert!(log.contains("which proxy.require_certificate asks for"), "{log}");
-    let said =
+    let stderr =
         Broker::refused_with_listeners(&folder, "[[listener]]\naddress = \"127.0.0.1:0\"\nproxy.require_tls = true\n");
-    assert!(said.contains("has proxy.require_tls and no proxy.trusted"), "{said}");
+    assert!(stderr.contains("has proxy.require_tls and no proxy.trusted"), "{stderr}");
 }
 
-/// The header comes before TLS and before the handshake of WebSocket; not a byte of those is taken for it.
+/// The header comes before TLS and before the WebSocket handshake; none of their bytes is taken for it.
 #[test]
 fn the_header_comes_before_all_layers() {
     let (folder, authority) = (Folder::new(&[]), Authority::new());
     let broker = start(&folder, &authority, &[]);
     for header in [V1, &v2()] {
         let mut stream = dial(broker.other_address(1));
-        stream.write_all(header).expect("the broker takes what is written");
+        stream.write_all(header).expect("the broker accepts the data");
         let mut websocket = WebSocket { stream };
         websocket.try_open().expect("the handshake is accepted");
         for number in 0..4 {
-            // Over two threads, so that handshakes go on on both.
+            // With two threads, so that handshakes run on both.
             let mut stream = dial(broker.other_address(2));
-            stream.write_all(header).expect("the broker takes what is written");
+            stream.write_all(header).expect("the broker accepts the data");
             let mut secured = authority.connect(stream, None);
             secured.open(&connecting(broker.other_address(2), &format!("client-{number}")).bytes());
             secured.ping();
@@ -182,7 +182,7 @@ fn the_header_comes_before_all_layers() {
     }
 }
 
-/// A header in as many pieces as it has bytes, with MQTT in the last one.
+/// A header sent byte by byte, with MQTT in the last piece.
 #[test]
 fn a_header_may_come_byte_by_byte() {
     let (folder, authority) = (Folder::new(&[]), Authority::new());
@@ -192,12 +192,12 @@ fn a_header_may_come_byte_by_byte() {
         let mut stream = dial(address);
         let (last, pieces) = header.split_last().expect("it has bytes");
         for piece in pieces {
-            stream.write_all(&[*piece]).expect("the broker takes what is written");
-            // Each piece is a packet of its own; what the broker makes of it does not depend on when it looks.
+            stream.write_all(&[*piece]).expect("the broker accepts the data");
+            // Each piece is a separate packet; the result does not depend on the timing of reads.
             thread::yield_now();
         }
         let connect = connecting(address, &format!("client-{number}")).bytes();
-        stream.write_all(&[&[*last], &connect[..]].concat()).expect("the broker takes what is written");
+        stream.write_all(&[&[*last], &connect[..]].concat()).expect("the broker accepts the data");
         let mut client = Client::on(Wire::Tcp(stream), V5);
         client.expect_accepted();
         client.ping();
@@ -213,10 +213,10 @@ fn whoever_sends_no_header_is_closed() {
     let mut endless = b"PROXY UNKNOWN ".to_vec();
     endless.extend([b'x'; 200]);
     for wrong in [&connect, &b"GET /mqtt HTTP/1.1\r\n\r\n"[..], b"PROXY TCP4 a b 1 2\r\n", &endless] {
-        assert!(begun(address, wrong).bytes_until_closed().is_empty());
+        assert!(dial_with(address, wrong).bytes_until_closed().is_empty());
     }
-    // One after the other: the second is read as what the client says, which begins with CONNECT.
-    let mut twice = begun(address, &[V1, V1, &connect].concat());
+    // Two headers: the second is read as the start of MQTT.
+    let mut twice = dial_with(address, &[V1, V1, &connect].concat());
     assert!(twice.bytes_until_closed().is_empty());
     let mut observer = broker.connect(V5, "observer");
     await_number(&mut observer, "tautwire/proxy_headers_refused", |count| count == 4.0);
@@ -224,7 +224,7 @@ fn whoever_sends_no_header_is_closed() {
     assert!(log.contains("refused connection: the PROXY header was refused: there is none"), "{log}");
 }
 
-/// Where a listener is not for proxies, a header is not taken for one.
+/// A listener without `proxy.trusted` does not read headers.
 #[test]
 fn a_header_means_nothing_elsewhere() {
     let broker = Broker::start();
@@ -233,7 +233,7 @@ fn a_header_means_nothing_elsewhere() {
     assert!(client.bytes_until_closed().is_empty());
 }
 
-/// `proxy.trusted`: others are closed before they are heard, and counted.
+/// `proxy.trusted`: other addresses are refused before reading, and counted.
 #[test]
 fn only_trusted_proxies_are_accepted() {
     let (folder, authority) = (Folder::new(&[]), Authority::new());
@@ -250,7 +250,7 @@ fn only_trusted_proxies_are_accepted() {
     );
 }
 
-/// `mqtt.connect_timeout_s` holds from the first byte of the header on.
+/// `mqtt.connect_timeout_s` applies from the first byte of the header.
 #[test]
 fn a_header_that_does_not_come_in_time_ends_the_connection() {
     let (folder, authority) = (Folder::new(&[]), Authority::new());
@@ -260,7 +260,7 @@ fn a_header_that_does_not_come_in_time_ends_the_connection() {
     let addresses = [0, 1, 2].map(|index| broker.other_address(index));
     let beginnings = [&b""[..], b"PROXY", &v2[..20]];
     let clients: Vec<_> =
-        addresses.iter().flat_map(|address| beginnings.map(|beginning| begun(*address, beginning))).collect();
+        addresses.iter().flat_map(|address| beginnings.map(|beginning| dial_with(*address, beginning))).collect();
     for mut client in clients {
         assert!(client.bytes_until_closed().is_empty());
         assert!(begun_at.elapsed() >= Duration::from_millis(900));
@@ -268,13 +268,13 @@ fn a_header_that_does_not_come_in_time_ends_the_connection() {
     await_number(&mut broker.connect(V5, "observer"), "tautwire/connect_timeouts", |count| count == 9.0);
 }
 
-/// Peers that go in the midst of a header leave nothing behind.
+/// Peers that disconnect within a header leak nothing.
 #[test]
 fn peers_that_go_leave_nothing_behind() {
     let (folder, authority) = (Folder::new(&[]), Authority::new());
     let broker = start(&folder, &authority, &[]);
     for address in [0, 1, 2].map(|index| broker.other_address(index)) {
-        drop(begun(address, b"PROXY TCP4"));
+        drop(dial_with(address, b"PROXY TCP4"));
         let half = dial(address);
         half.shutdown(std::net::Shutdown::Write).expect("the connection is open");
         assert!(Client::on(Wire::Tcp(half), V5).bytes_until_closed().is_empty());

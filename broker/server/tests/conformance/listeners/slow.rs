@@ -1,4 +1,4 @@
-//! Connections that are there and say little: they end in time, cost little, and nobody else notices.
+//! Slow connections: they time out, take little memory, and do not affect others.
 
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
@@ -8,7 +8,7 @@ use crate::support::tls::Authority;
 use crate::support::{AtLeastOnce, Broker, EXPECT_TIMEOUT, Folder, V5};
 use crate::sys::await_number;
 
-/// The beginning of a ClientHello of 512 bytes.
+/// The start of a ClientHello of 512 bytes.
 const HELLO: &[u8] = &[0x16, 3, 1, 2, 0, 1, 0, 1, 0xFC, 3, 3, 7, 7, 7, 7, 7];
 const REQUEST: &[u8] = b"GET /mqtt HTTP/1.1\r\nHost: localhost\r\nUpgrade: websocket\r\nConnection: Upg";
 const HEADER: &[u8] = b"PROXY TCP4 192.0.2.7 10.0";
@@ -27,25 +27,24 @@ fn dial(address: SocketAddr, bytes: &[u8]) -> TcpStream {
     let mut stream = TcpStream::connect(address).expect("the broker listens");
     stream.set_nodelay(true).expect("a TCP socket takes TCP_NODELAY");
     stream.set_read_timeout(Some(EXPECT_TIMEOUT)).expect("a positive time is a valid timeout");
-    stream.write_all(bytes).expect("the broker takes what is written");
+    stream.write_all(bytes).expect("the broker accepts the data");
     stream
 }
 
-/// All that comes until the broker closes.
+/// Everything received until the broker closes.
 fn read_to_close(stream: &mut TcpStream) -> Vec<u8> {
     let mut read_to_close = Vec::new();
-    // A reset is an end, too.
+    // A reset is an end as well.
     let _ = stream.read_to_end(&mut read_to_close);
     read_to_close
 }
 
-/// `mqtt.connect_timeout_s` covers the handshakes of TLS and WebSocket and the header of a proxy, and a byte now and then is no way
-/// around it.
+/// `mqtt.connect_timeout_s` covers the TLS and WebSocket handshakes and the proxy header, even if a byte arrives now and then.
 #[test]
 fn whoever_does_not_get_on_is_ended_in_time() {
     let folder = Folder::new(&[]);
     let broker = start(&folder, &["mqtt.connect_timeout_s=2", "sys.interval_s=1"]);
-    let ways = [
+    let variants = [
         (broker.websocket_address(), REQUEST),
         (broker.other_address(0), HELLO),
         (broker.other_address(1), HELLO),
@@ -53,14 +52,15 @@ fn whoever_does_not_get_on_is_ended_in_time() {
     ];
     let mut bystander = broker.connect(V5, "bystander");
     bystander.subscribe("t", AtLeastOnce);
-    let begun = Instant::now();
-    let mut silent: Vec<TcpStream> = (0..25).flat_map(|_| ways).map(|(address, bytes)| dial(address, bytes)).collect();
+    let started_at = Instant::now();
+    let mut silent: Vec<TcpStream> =
+        (0..25).flat_map(|_| variants).map(|(address, bytes)| dial(address, bytes)).collect();
     let mut trickling: Vec<(TcpStream, &[u8])> =
-        ways.iter().map(|(address, bytes)| (dial(*address, &bytes[..1]), &bytes[1..])).collect();
-    while begun.elapsed() < Duration::from_secs(2) {
+        variants.iter().map(|(address, bytes)| (dial(*address, &bytes[..1]), &bytes[1..])).collect();
+    while started_at.elapsed() < Duration::from_secs(2) {
         for (stream, rest) in &mut trickling {
             if let Some((byte, later)) = rest.split_first() {
-                // It may have been ended.
+                // The connection may have been closed.
                 let _ = stream.write_all(&[*byte]);
                 *rest = later;
             }
@@ -70,15 +70,15 @@ fn whoever_does_not_get_on_is_ended_in_time() {
     }
     for (number, stream) in silent.iter_mut().chain(trickling.iter_mut().map(|(stream, _)| stream)).enumerate() {
         let read_to_close = read_to_close(stream);
-        if number % ways.len() == 0 {
+        if number % variants.len() == 0 {
             assert!(read_to_close.starts_with(b"HTTP/1.1 408 "), "{}", String::from_utf8_lossy(&read_to_close));
         }
     }
-    assert!(begun.elapsed() < Duration::from_secs(2) + EXPECT_TIMEOUT);
+    assert!(started_at.elapsed() < Duration::from_secs(2) + EXPECT_TIMEOUT);
     await_number(&mut bystander, "tautwire/connect_timeouts", |count| count == 104.0);
 }
 
-/// A connection that has said nothing of MQTT takes at most 2 KiB, without what TLS needs.
+/// A connection before CONNECT takes at most 2 KiB, excluding TLS.
 #[test]
 fn connections_before_connect_take_little_memory() {
     const CONNECTIONS: u64 = 1500;
@@ -87,20 +87,20 @@ fn connections_before_connect_take_little_memory() {
     let broker = start(&folder, &["mqtt.connect_timeout_s=600", "sys.interval_s=1"]);
     let mut witness = broker.connect(V5, "witness");
     let mut kept = Vec::new();
-    let ways = [
+    let variants = [
         ("MQTT", broker.address(), &[0x10, 0x20][..]),
         ("WebSocket", broker.websocket_address(), REQUEST),
         ("PROXY", broker.other_address(2), HEADER),
     ];
-    for (name, address, bytes) in ways {
-        // The first ones have tables grow and buffers made that all share.
-        let mut come = |connections: u64| {
+    for (name, address, bytes) in variants {
+        // The first ones grow tables and buffers that all share.
+        let mut open_connections = |connections: u64| {
             kept.extend((0..connections).map(|_| dial(address, bytes)));
             await_number(&mut witness, "tautwire/connections", |count| count == (kept.len() + 1) as f64);
             broker.resident_bytes()
         };
-        let before = come(100);
-        let after = come(CONNECTIONS);
+        let before = open_connections(100);
+        let after = open_connections(CONNECTIONS);
         let each = after.saturating_sub(before) / CONNECTIONS;
         println!("{name}: {each} bytes for each connection");
         assert!(each <= MOST_BYTES, "{name}: {each} bytes for each connection");

@@ -13,7 +13,7 @@ fn with_admin(folder: &Folder, tables: &str) -> Broker {
     Broker::with_listeners(2, folder, tables, &["admin.listen=127.0.0.1:0", &token])
 }
 
-/// Clients of all listeners speak with each other.
+/// Clients of all listeners exchange messages.
 #[test]
 fn tables_are_listened_on_beside_the_list() {
     let folder = Folder::new(&[]);
@@ -31,7 +31,7 @@ fn tables_are_listened_on_beside_the_list() {
     assert_eq!((by_ipv6.receive().text(), by_list.receive().text()), ("x", "x"));
 }
 
-/// `[::]` serves IPv4 as well, where the system does not say otherwise (`net.ipv6.bindv6only`).
+/// `[::]` serves IPv4 as well, unless the system is configured otherwise (`net.ipv6.bindv6only`).
 #[test]
 fn the_unspecified_address_of_ipv6_serves_both_families() {
     let folder = Folder::new(&[]);
@@ -41,8 +41,8 @@ fn the_unspecified_address_of_ipv6_serves_both_families() {
     connect(SocketAddr::from((std::net::Ipv6Addr::LOCALHOST, port)), "v6").ping();
 }
 
-/// `connections` of a table: further ones are closed on arrival and counted, other listeners do not notice, and there is room again
-/// when one goes.
+/// `connections` of a table: further connections are refused and counted, other listeners are not affected, and a closed connection makes
+/// room.
 #[test]
 fn a_listener_has_a_limit_of_its_own() {
     let folder = Folder::new(&[]);
@@ -59,7 +59,7 @@ fn a_listener_has_a_limit_of_its_own() {
     drop(second);
     let deadline = Instant::now() + EXPECT_TIMEOUT;
     while counted(admin, "connections", "few") == 2 {
-        assert!(Instant::now() < deadline, "nobody has gone");
+        assert!(Instant::now() < deadline, "the limit is still reached");
     }
     connect(address, "fourth").ping();
     let log = broker.end();
@@ -69,7 +69,7 @@ fn a_listener_has_a_limit_of_its_own() {
     );
 }
 
-/// A connection counts for its listener until it is closed, on whatever thread it is served.
+/// A connection counts for its listener until it is closed, on whichever thread it is served.
 #[test]
 fn connections_are_counted_for_their_listener_on_all_threads() {
     let folder = Folder::new(&[]);
@@ -78,10 +78,10 @@ fn connections_are_counted_for_their_listener_on_all_threads() {
     let names: Vec<String> = (0..16).map(|number| format!("client-{number}")).collect();
     let clients: Vec<_> = names.iter().map(|name| connect(broker.other_address(0), name)).collect();
     assert_eq!(counted(admin, "connections", "a"), 16);
-    assert_eq!(counted(admin, "accepted_total", "a"), 16, "moving to another thread is not coming again");
+    assert_eq!(counted(admin, "accepted_total", "a"), 16, "moving to another thread is not a new connection");
     drop(clients);
     let deadline = Instant::now() + EXPECT_TIMEOUT;
     while counted(admin, "connections", "a") > 0 {
-        assert!(Instant::now() < deadline, "they are gone, and still counted");
+        assert!(Instant::now() < deadline, "closed connections are still counted");
     }
 }

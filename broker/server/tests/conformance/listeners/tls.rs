@@ -1,4 +1,4 @@
-//! TLS of a table `[[listener]]`.
+//! TLS settings of a table `[[listener]]`.
 
 use std::net::{SocketAddr, TcpStream};
 use std::time::{Duration, Instant, SystemTime};
@@ -11,7 +11,7 @@ fn dial(authority: &Authority, address: SocketAddr) -> Secured {
     authority.connect(TcpStream::connect(address).expect("the broker listens"), None)
 }
 
-/// The keys of the table go before those of `[tls]`, one by one.
+/// The keys of the table override those of `[tls]`, each by itself.
 #[test]
 fn a_listener_shows_a_certificate_of_its_own_and_asks_for_those_of_clients() {
     let folder = Folder::new(&[]);
@@ -50,7 +50,7 @@ fn a_listener_shows_a_certificate_of_its_own_and_asks_for_those_of_clients() {
     assert!(!log.contains("device-7"), "names of clients are not for the log: {log}");
 }
 
-/// `auth.certificate_rules`: the first that fits names the user and the client; whom none fits is refused.
+/// `auth.certificate_rules`: the first matching rule names the user and the client; a client without a match is refused.
 #[test]
 fn certificates_name_clients_by_rules() {
     let folder = Folder::new(&[]);
@@ -79,9 +79,9 @@ fn certificates_name_clients_by_rules() {
     assert_eq!(assigned[1], 0);
     assert!(names(&assigned, "sensor-7/rcgen self signed cert"), "[MQTT-3.2.2-16]");
     let replaced = answer(a, "sensor-8", "what it likes");
-    assert_eq!((replaced[1], names(&replaced, "sensor-8")), (0, false), "it has not asked for a name");
+    assert_eq!((replaced[1], names(&replaced, "sensor-8")), (0, false), "no identifier was requested");
     assert_eq!(answer(a, "guest", "its own")[1], 0);
-    assert_eq!(answer(a, "stranger", "stranger")[1], 0x87, "although anonymous clients may come");
+    assert_eq!(answer(a, "stranger", "stranger")[1], 0x87, "although anonymous clients are accepted");
     assert_eq!(answer(b, "stranger", "what it likes")[1], 0);
     assert_eq!(answer(c, "sensor-9", "mine")[1], 0);
     broker.end();
@@ -102,8 +102,8 @@ fn certificates_name_clients_by_rules() {
     assert!(!log.contains("what it likes"), "{log}");
 }
 
-/// A client that resumes its session of TLS shows no certificate, and gets a new ticket. It does not come for ever by one that has expired,
-/// whether the certificate says who it is or not.
+/// A client that resumes its TLS session shows no certificate, and gets a new ticket. It is not accepted indefinitely with an expired
+/// certificate, whether the certificate identifies it or not.
 #[test]
 fn a_certificate_that_expires_does_not_come_back_by_tickets() {
     for auth in ["", "auth.certificate = \"nobody\"\nauth.anonymous = true\n"] {
@@ -114,7 +114,7 @@ fn a_certificate_that_expires_does_not_come_back_by_tickets() {
             "[tls]\ncertificate = \"all.pem\"\nkey = \"all.key\"\nclient_certificates = \"required\"\nclient_ca = \"all-ca.pem\"\n\
              [[listener]]\naddress = \"mqtts://127.0.0.1:0\"\n{auth}"
         );
-        // It comes again and again, and breaks off each time.
+        // It reconnects repeatedly without DISCONNECT.
         let broker = Broker::with_listeners(1, &folder, &tables, &["limits.client_breaks=0"]);
         let address = broker.other_address(0);
         let soon = SystemTime::now() + Duration::from_secs(3);
@@ -131,7 +131,7 @@ fn a_certificate_that_expires_does_not_come_back_by_tickets() {
                 }
             }
             assert_eq!(client.is_resumed(), is_resumed);
-            assert!(Instant::now() < deadline, "it is let in although its certificate has expired");
+            assert!(Instant::now() < deadline, "it is accepted although its certificate has expired");
         }
     }
 }

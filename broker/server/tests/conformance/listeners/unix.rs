@@ -10,7 +10,7 @@ use std::path::Path;
 use super::connecting;
 use crate::support::{AtLeastOnce, Broker, Client, ExactlyOnce, Folder, V5, Wire};
 
-/// A socket that is read from and written to as one of TCP.
+/// A client on a Unix socket.
 fn dial(path: &Path) -> Client {
     let stream = UnixStream::connect(path).expect("the broker listens there");
     Client::on(Wire::Tcp(TcpStream::from(OwnedFd::from(stream))), V5)
@@ -18,7 +18,7 @@ fn dial(path: &Path) -> Client {
 
 fn connect(path: &Path, client_id: &str) -> Client {
     let mut client = dial(path);
-    // The address says nothing of where the bytes go.
+    // The address is not used.
     let connect = connecting(([127, 0, 0, 1], 0).into(), client_id).bytes();
     client.send_bytes(&connect);
     client.expect_accepted();
@@ -29,7 +29,7 @@ fn table(folder: &Folder, more: &str) -> String {
     format!("[[listener]]\nname = \"local\"\naddress = \"unix:{}\"\n{more}", folder.path().join("s").display())
 }
 
-/// On two threads, so that connections move.
+/// With two threads, so that connections move.
 #[test]
 fn clients_at_a_unix_socket_are_served_as_all_others() {
     let folder = Folder::new(&[]);
@@ -51,16 +51,16 @@ fn clients_at_a_unix_socket_are_served_as_all_others() {
         assert_eq!(lengths, [1, large.len()]);
     }
     drop(locals);
-    let uid = fs::metadata(folder.path()).expect("it is there").uid();
+    let uid = fs::metadata(folder.path()).expect("the folder exists").uid();
     let log = broker.end();
     assert!(log.contains(&format!("listener local: a connection from user {uid} of this machine")), "{log}");
 }
 
-/// Rules know who is at the other end by what the system says.
+/// Access rules use the peer's user as reported by the system.
 #[test]
 fn the_user_of_the_machine_is_a_claim_for_rules() {
     let folder = Folder::new(&[]);
-    let uid = fs::metadata(folder.path()).expect("it is there").uid();
+    let uid = fs::metadata(folder.path()).expect("the folder exists").uid();
     let rules = format!(
         "[[role]]\nname = \"own\"\nrules = [{{ allow = \"publish\", topics = \"{{claim.peer_uid}}/#\" }}]\n\
          [[assign]]\nlistener = \"local\"\nclaims = {{ peer_uid = \"{uid}\" }}\nroles = \"own\"\n"
@@ -88,23 +88,23 @@ fn the_file_has_its_mode_and_is_gone_when_the_broker_has_stopped() {
     }
 }
 
-/// What a broker that was killed has left does not keep the next one from starting; another program does.
+/// The socket file of a killed broker does not prevent a start; another program's does.
 #[test]
 fn a_socket_that_is_left_over_is_replaced_and_one_in_use_is_not() {
     let folder = Folder::new(&[]);
     let path = folder.path().join("s");
     drop(Broker::with_listeners(1, &folder, &table(&folder, ""), &[]));
-    assert!(path.exists(), "it was killed");
+    assert!(path.exists(), "a killed broker leaves its socket file");
     let broker = Broker::with_listeners(1, &folder, &table(&folder, ""), &[]);
     connect(&path, "client").ping();
     broker.end();
-    let other = UnixListener::bind(&path).expect("nobody is there");
-    let said = Broker::refused_with_listeners(&folder, &table(&folder, ""));
-    assert!(said.contains("another program listens there"), "{said}");
+    let other = UnixListener::bind(&path).expect("the address is free");
+    let stderr = Broker::refused_with_listeners(&folder, &table(&folder, ""));
+    assert!(stderr.contains("another program listens there"), "{stderr}");
     drop(other);
-    fs::remove_file(&path).expect("it is there");
+    fs::remove_file(&path).expect("the socket file exists");
     fs::write(&path, "text").expect("writes");
-    let said = Broker::refused_with_listeners(&folder, &table(&folder, ""));
-    assert!(said.contains("something is there that is no socket"), "{said}");
-    assert_eq!(fs::read_to_string(&path).expect("it is still there"), "text");
+    let stderr = Broker::refused_with_listeners(&folder, &table(&folder, ""));
+    assert!(stderr.contains("something is there that is no socket"), "{stderr}");
+    assert_eq!(fs::read_to_string(&path).expect("the file still exists"), "text");
 }

@@ -1,11 +1,11 @@
-//! The gauges of memory: what clients made the broker hold is given back when they have gone and their sessions have ended.
+//! Memory gauges: memory held on behalf of clients is freed when they have disconnected and their sessions have ended.
 
 use std::collections::BTreeMap;
 
 use tautwire_memory::Kind;
 use tautwire_protocol::Packet;
 
-use super::{KILOBYTE, back, create_offline_session, numbered};
+use super::{KILOBYTE, create_offline_session, numbered, reconnect};
 use crate::support::property::{receive_maximum, topic_alias};
 use crate::support::{
     AtLeastOnce, AtMostOnce, Broker, Client, ExactlyOnce, OutgoingPublish, ProtocolVersion, V5, WillMessage,
@@ -13,7 +13,7 @@ use crate::support::{
 };
 use crate::sys::await_live_numbers;
 
-/// The gauges of all kinds, no older than this call, once they are as they `should` be.
+/// The current gauges of all kinds, once they are as they `should` be.
 #[track_caller]
 fn gauges_until(
     observer: &mut Client,
@@ -29,7 +29,7 @@ fn gauges_until(
     gauges
 }
 
-/// Has the broker hold memory of every kind.
+/// Makes the broker hold memory of every kind.
 fn fill_all_memory_kinds(broker: &Broker, version: ProtocolVersion) {
     let mut publisher = broker.connect(version, "publisher");
     for number in 0..4 {
@@ -54,7 +54,7 @@ fn fill_all_memory_kinds(broker: &Broker, version: ProtocolVersion) {
             let topic = "x".repeat(10_000);
             unread.send_publish(&OutgoingPublish::new(&topic, AtMostOnce, b"").property(topic_alias(1)));
         }
-        // Of QoS 2 and never released, then a packet that is not whole.
+        // QoS 2 messages without PUBREL, then an incomplete packet.
         for _ in 0..50 {
             unread.send_publish(&OutgoingPublish::new("held", ExactlyOnce, b"x"));
         }
@@ -62,7 +62,7 @@ fn fill_all_memory_kinds(broker: &Broker, version: ProtocolVersion) {
         let bytes =
             unread.encoded(&Packet::Publish(OutgoingPublish::new("never", AtMostOnce, &large).publish(packet_id(1))));
         unread.send_bytes(&bytes[..50 * KILOBYTE]);
-        // Gone without a word, with its will.
+        // Ends without DISCONNECT, with a will.
         drop(unread);
     }
 }
@@ -81,9 +81,9 @@ fn all_gauges_of_memory_come_back_when_everybody_has_gone() {
                 if grown > 100_000 { Ok(()) } else { Err(format!("{grown} bytes of messages: nothing is held")) }
             });
             for number in 0..4 {
-                // Some read what waits first; the session of all ends with this connection.
+                // Some read part of the queue first; the session of each ends with this connection.
                 if round == 1 {
-                    let mut client = back(&broker, case.version, &format!("waits-{number}"));
+                    let mut client = reconnect(&broker, case.version, &format!("waits-{number}"));
                     client.receive();
                     client.receive();
                 }

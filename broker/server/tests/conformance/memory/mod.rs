@@ -1,5 +1,5 @@
-//! Memory: what clients make the broker hold stays within its limits, nothing that was acknowledged is lost for want of it,
-//! and one client cannot use up what others need.
+//! Memory: everything held on behalf of clients stays within its limits, no acknowledged message is lost for lack of memory, and one client
+//! cannot exhaust the memory of others.
 
 mod gauges;
 mod overload;
@@ -7,41 +7,41 @@ mod queues;
 mod refusals;
 mod slow_consumers;
 
-use crate::support::{AtLeastOnce, Broker, Client, ProtocolVersion, QoS, back};
+use crate::support::{AtLeastOnce, Broker, Client, ProtocolVersion, QoS, reconnect};
 
 const KILOBYTE: usize = 1024;
 const MEGABYTE: usize = 1024 * 1024;
 
-/// The Reason Code of what is refused for want of memory.
+/// The Reason Code of a refusal for lack of memory.
 const QUOTA_EXCEEDED: u8 = 0x97;
 
-/// A session that waits for its client, subscribed to `filter`.
+/// A session of an offline client, subscribed to `filter`.
 fn create_offline_session(broker: &Broker, version: ProtocolVersion, client_id: &str, filter: &str, qos: QoS) {
     let mut client = broker.connecting(version, client_id).persistent().open();
     client.subscribe(filter, qos);
     client.disconnect();
 }
 
-/// A payload of `len` bytes that begins with a number.
+/// A payload of `len` bytes that starts with a number.
 fn numbered(number: usize, len: usize) -> Vec<u8> {
     let mut payload = format!("{number}:").into_bytes();
     payload.resize(len.max(payload.len()), b'.');
     payload
 }
 
-/// The number that a payload begins with.
+/// The number at the start of a payload.
 fn number_of(payload: &[u8]) -> usize {
     let digits = payload.split(|byte| *byte == b':').next().unwrap_or_default();
     std::str::from_utf8(digits).ok().and_then(|digits| digits.parse().ok()).expect("the payload begins with a number")
 }
 
-/// Receives all that waits for the client, acknowledged; gives the numbers of the payloads.
+/// Receives and acknowledges all queued messages. Returns the numbers in the payloads.
 #[track_caller]
 fn receive_numbers(client: &mut Client, count: usize) -> Vec<usize> {
     (0..count).map(|_| number_of(client.receive().payload())).collect()
 }
 
-/// Somebody whom nothing that happens elsewhere concerns.
+/// A client that must not be affected by anything else.
 struct BackgroundClient {
     publisher: Client,
     subscriber: Client,
@@ -55,7 +55,7 @@ impl BackgroundClient {
         BackgroundClient { publisher: broker.connect(version, "bystander-publisher"), subscriber, served: 0 }
     }
 
-    /// A message goes through.
+    /// Checks that a message is delivered.
     #[track_caller]
     fn is_served(&mut self) {
         self.served += 1;

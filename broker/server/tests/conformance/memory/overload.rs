@@ -1,24 +1,26 @@
-//! `limits.buffered_bytes` is reached: publishers are told or held up, and what was acknowledged arrives.
+//! At the limit of `limits.buffered_bytes`: publishers are notified or paused, and acknowledged messages arrive.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use tautwire_protocol::Packet;
 
-use super::{KILOBYTE, MEGABYTE, QUOTA_EXCEEDED, back, create_offline_session, number_of, numbered, receive_numbers};
+use super::{
+    KILOBYTE, MEGABYTE, QUOTA_EXCEEDED, create_offline_session, number_of, numbered, receive_numbers, reconnect,
+};
 use crate::support::{
     AtLeastOnce, Broker, Case, Client, ExactlyOnce, OutgoingPublish, ProtocolVersion, QoS, V3_1_1, V5, every_case,
     every_thread_count, options, packet_id,
 };
 use crate::sys::{await_live_number, await_live_numbers};
 
-/// With a bound of its own, a queue that takes too much memory is not full: publishers are refused.
+/// An explicit queue limit, so that a queue that takes too much memory is not full: publishers are refused.
 const DEEP_QUEUES: &str = "limits.session_queue_bytes=1099511627776";
-/// Names of clients enough that both of two threads have some of them.
+/// Enough clients that each of two threads has some of them.
 const HOGS: usize = 6;
 
-/// `limits.buffered_bytes`: all queues together. A publisher of 5.0 is told when no more can be kept, and every message
-/// that was acknowledged with success waits for its subscriber, in order.
+/// `limits.buffered_bytes` limits all queues together. A 5.0 publisher is notified when it is reached, and every successfully acknowledged
+/// message is queued for its subscriber, in order.
 #[test]
 fn all_queues_together_are_bounded_and_keep_what_was_acknowledged() {
     every_case(|case| {
@@ -48,13 +50,13 @@ fn all_queues_together_are_bounded_and_keep_what_was_acknowledged() {
                 None => disconnected += 1,
             }
         }
-        let held = broker.resident_bytes().saturating_sub(before);
-        assert!(held < 24 * MEGABYTE as u64, "the broker holds {held} bytes");
+        let held_bytes = broker.resident_bytes().saturating_sub(before);
+        assert!(held_bytes < 24 * MEGABYTE as u64, "the broker holds {held_bytes} bytes");
         assert!(refused > 100, "only {refused} were refused, and the publisher disconnected {disconnected} times");
         assert!(kept.values().flatten().count() >= SESSIONS, "{kept:?}");
         await_live_number(&mut publisher, "tautwire/publishes_refused_memory", |count| count == f64::from(refused));
         for (number, rounds) in kept {
-            let mut client = back(&broker, case.version, &format!("absent-{number}"));
+            let mut client = reconnect(&broker, case.version, &format!("absent-{number}"));
             assert_eq!(receive_numbers(&mut client, rounds.len()), rounds);
             client.expect_nothing();
         }
@@ -62,8 +64,8 @@ fn all_queues_together_are_bounded_and_keep_what_was_acknowledged() {
     });
 }
 
-/// Publishes and completes the handshake; gives the Reason Code. Where there is no memory even for the packet until it is
-/// whole, the publisher is told so by DISCONNECT, and comes back.
+/// Publishes and completes the handshake. Returns the Reason Code. Without memory for an incomplete packet the publisher receives
+/// DISCONNECT, and reconnects.
 fn publish_or_reconnect(broker: &Broker, publisher: &mut Client, topic: &str, qos: QoS, payload: &[u8]) -> Option<u8> {
     let publish = OutgoingPublish::new(topic, qos, payload);
     let id = publisher.next_packet_id();
@@ -87,7 +89,7 @@ fn publish_or_reconnect(broker: &Broker, publisher: &mut Client, topic: &str, qo
     }
 }
 
-/// 3.1.1 has no code for it: the publisher is not read from until there is memory. What is behind the message waits too.
+/// 3.1.1 has no code for this: reading from the publisher pauses until there is memory. Later packets wait too.
 #[test]
 fn a_publisher_of_3_1_1_is_not_read_from_until_there_is_memory() {
     every_case(|case| {
@@ -109,7 +111,7 @@ fn a_publisher_of_3_1_1_is_not_read_from_until_there_is_memory() {
             bytes.extend(publisher.encoded(&Packet::PingReq));
             publisher.send_bytes(&bytes);
             await_live_numbers(&mut observer, |numbers| {
-                assert_eq!(numbers["tautwire/refused_memory"], 0.0, "{name}: the publisher was cut off");
+                assert_eq!(numbers["tautwire/refused_memory"], 0.0, "{name}: the publisher was disconnected");
                 let waits = numbers["tautwire/publishers_short_of_memory"];
                 if waits > before { Ok(()) } else { Err(format!("{name}: the publisher does not wait")) }
             });
@@ -120,14 +122,14 @@ fn a_publisher_of_3_1_1_is_not_read_from_until_there_is_memory() {
                         acknowledged += 1;
                         assert_eq!(puback.packet_id.get(), acknowledged);
                     }
-                    // It may be heard ahead of the message that waits.
+                    // It may be answered before the pending message.
                     Packet::PingResp if !pinged => pinged = true,
                     other => panic!("expected PUBACK, got {other:?}"),
                 }
             }
             assert!((10..COUNT as u16).contains(&acknowledged), "{acknowledged} were acknowledged");
 
-            let mut client = back(&broker, case.version, &name);
+            let mut client = reconnect(&broker, case.version, &name);
             assert_eq!(receive_numbers(&mut client, COUNT), (0..COUNT).collect::<Vec<_>>());
             while (acknowledged, pinged) != (COUNT as u16, true) {
                 match publisher.next().as_packet() {
@@ -147,11 +149,11 @@ fn a_publisher_of_3_1_1_is_not_read_from_until_there_is_memory() {
     });
 }
 
-/// Memory is held by the very client that waits for it: what it acknowledges behind its message is heard all the same.
+/// The memory is held by the paused client itself: its later acknowledgements are processed all the same.
 #[test]
 fn a_client_of_3_1_1_whose_own_acknowledgements_free_the_memory_is_not_stuck() {
     every_thread_count(|case| {
-        // A session may hold about 410 of them. The broker looks for acknowledgements among as much as it reads at a time.
+        // A session may hold about 410 messages. The broker looks for acknowledgements within one read.
         const COUNT: u16 = 418;
         let broker =
             case.broker_set(&[DEEP_QUEUES, "limits.buffered_bytes=16777216", "limits.in_flight_per_client=65535"]);
@@ -180,7 +182,7 @@ fn a_client_of_3_1_1_whose_own_acknowledgements_free_the_memory_is_not_stuck() {
     });
 }
 
-/// Clients of 3.1.1, each of which has sent `count` messages of `len` bytes to `common` and awaits their acknowledgements.
+/// 3.1.1 clients that have each sent `count` messages of `len` bytes to `common`, waiting for acknowledgements.
 fn flooding_publishers(broker: &Broker, publishers: usize, count: usize, len: usize) -> Vec<Client> {
     let mut publishers: Vec<Client> =
         (0..publishers).map(|number| broker.connect(V3_1_1, &format!("publisher-{number}"))).collect();
@@ -196,9 +198,9 @@ fn flooding_publishers(broker: &Broker, publishers: usize, count: usize, len: us
     publishers
 }
 
-/// The client behind `create_offline_session` comes back and gets all that the publishers have sent, and each of those is answered.
+/// Reconnects the client of `create_offline_session`, which receives all messages of the publishers, and each publisher is answered.
 fn drain(broker: &Broker, publishers: Vec<Client>, count: usize) {
-    let mut client = back(broker, V3_1_1, "absent");
+    let mut client = reconnect(broker, V3_1_1, "absent");
     let all = publishers.len() * count;
     assert_eq!(receive_numbers(&mut client, all).len(), all);
     for mut publisher in publishers {
@@ -206,8 +208,7 @@ fn drain(broker: &Broker, publishers: Vec<Client>, count: usize) {
     }
 }
 
-/// Many publishers that wait, each with more behind its message than the broker takes in at a time, stay connected: what they
-/// have sent waits in their sockets.
+/// Many paused publishers, each with more data than the broker reads at a time, stay connected: the data waits in their sockets.
 #[test]
 fn publishers_of_3_1_1_that_wait_for_memory_are_not_cut_off() {
     every_thread_count(|case| {
@@ -218,14 +219,14 @@ fn publishers_of_3_1_1_that_wait_for_memory_are_not_cut_off() {
         let mut observer = broker.connect(V5, "observer");
         create_offline_session(&broker, V3_1_1, "absent", "common", AtLeastOnce);
         let publishers = flooding_publishers(&broker, PUBLISHERS, COUNT, LEN);
-        // Each of them waits.
+        // Each of them is paused.
         await_live_number(&mut observer, "tautwire/publishers_short_of_memory", |count| count >= PUBLISHERS as f64);
         await_live_number(&mut observer, "tautwire/refused_memory", |count| count == 0.0);
         drain(&broker, publishers, COUNT);
     });
 }
 
-/// The same where parts of messages alone take what there is: one after the other becomes whole.
+/// The same if incomplete messages alone take all the memory: one after the other is completed.
 #[test]
 fn publishers_of_3_1_1_whose_large_messages_are_not_whole_are_not_cut_off() {
     every_thread_count(|case| {
@@ -242,7 +243,7 @@ fn publishers_of_3_1_1_whose_large_messages_are_not_whole_are_not_cut_off() {
     });
 }
 
-/// The connection of a publisher that waits can end, and its messages are taken when it sends them again.
+/// A paused publisher can disconnect, and its messages are accepted when it resends them.
 #[test]
 fn a_publisher_of_3_1_1_that_waits_for_memory_may_go_and_come_back() {
     every_thread_count(|case| {
@@ -257,10 +258,10 @@ fn a_publisher_of_3_1_1_that_waits_for_memory_may_go_and_come_back() {
             publisher.send_publish_as(&OutgoingPublish::new("a", ExactlyOnce, &payload), number as u16 + 1);
         }
         await_live_number(&mut observer, "tautwire/publishers_short_of_memory", |count| count > before);
-        // Some have been received, and it does not know which.
+        // Some have been received, and the publisher does not know which.
         drop(publisher);
         let mut publisher = broker.connecting(V3_1_1, "publisher").persistent().open();
-        let mut client = back(&broker, V3_1_1, "absent");
+        let mut client = reconnect(&broker, V3_1_1, "absent");
         for id in 1..=12 {
             let payload = numbered(usize::from(id) - 1, LEN);
             publisher.send_publish_as(&OutgoingPublish::new("a", ExactlyOnce, &payload).dup(), id);
@@ -278,39 +279,39 @@ fn a_publisher_of_3_1_1_that_waits_for_memory_may_go_and_come_back() {
     });
 }
 
-/// Publishes to `hog` until that is refused; gives how many messages it was given.
+/// Publishes to `hog` until refused. Returns the number of accepted messages.
 #[track_caller]
 fn fill(publisher: &mut Client, hog: &str, len: usize) -> usize {
     fill_from(publisher, hog, 0, len)
 }
 
-/// The same, with messages that are numbered from `first` on.
+/// The same, with messages numbered from `first`.
 #[track_caller]
 fn fill_from(publisher: &mut Client, hog: &str, first: usize, len: usize) -> usize {
-    // No test here lets the broker hold so much.
+    // No test here lets the broker hold this much.
     let most = 20 * MEGABYTE / len;
     let refused = (0..most).find(|number| match publisher.publish(hog, AtLeastOnce, &numbered(first + number, len)) {
         0 => false,
         QUOTA_EXCEEDED => true,
         other => panic!("answered with 0x{other:02x}"),
     });
-    refused.unwrap_or_else(|| panic!("{hog} may hold as much as it likes"))
+    refused.unwrap_or_else(|| panic!("{hog} is not limited"))
 }
 
-/// What a stranger publishes to a session that holds nothing is kept.
+/// A message of another publisher to an empty session is stored.
 fn expect_unrelated_publish_stored(broker: &Broker, version: ProtocolVersion, qos: QoS) {
     for number in 0..HOGS {
         let name = format!("modest-{number}");
         create_offline_session(broker, version, &name, &name, qos);
         let mut stranger = broker.connect(V5, "stranger");
         assert_eq!(stranger.publish(&name, qos, b"small"), 0);
-        let mut client = back(broker, version, &name);
+        let mut client = reconnect(broker, version, &name);
         assert_eq!(client.receive().text(), "small");
         client.expect_nothing();
     }
 }
 
-/// One session that takes all it can get leaves something for others, whichever threads they live on.
+/// One session at its limit leaves memory for others, whichever threads they are on.
 #[test]
 fn one_offline_client_cannot_exhaust_memory_of_others() {
     every_case(|case| {
@@ -320,16 +321,16 @@ fn one_offline_client_cannot_exhaust_memory_of_others() {
             let name = format!("hog-{number}");
             create_offline_session(&broker, case.version, &name, &name, AtLeastOnce);
             let given = fill(&mut publisher, &name, 64 * KILOBYTE);
-            assert!(given >= 10, "{name} was given {given}");
+            assert!(given >= 10, "{name} got {given}");
             expect_unrelated_publish_stored(&broker, case.version, ExactlyOnce);
-            let mut hog = back(&broker, case.version, &name);
+            let mut hog = reconnect(&broker, case.version, &name);
             assert_eq!(receive_numbers(&mut hog, given), (0..given).collect::<Vec<_>>());
             hog.expect_nothing();
         }
     });
 }
 
-/// The same for a client that is there and acknowledges nothing.
+/// The same for a connected client that acknowledges nothing.
 #[test]
 fn one_client_that_acknowledges_nothing_cannot_exhaust_memory_of_others() {
     every_case(|case| {
@@ -341,7 +342,7 @@ fn one_client_that_acknowledges_nothing_cannot_exhaust_memory_of_others() {
             let mut hog = broker.connect(case.version, &name);
             hog.subscribe(&name, AtLeastOnce);
             let given = fill(&mut publisher, &name, 64 * KILOBYTE);
-            assert!(given >= 10, "{name} was given {given}");
+            assert!(given >= 10, "{name} got {given}");
             expect_unrelated_publish_stored(&broker, case.version, AtLeastOnce);
             assert_eq!(receive_numbers(&mut hog, given), (0..given).collect::<Vec<_>>());
             hog.expect_nothing();
@@ -349,7 +350,7 @@ fn one_client_that_acknowledges_nothing_cannot_exhaust_memory_of_others() {
     });
 }
 
-/// Messages that come in one burst are no exception, whichever thread the hog lives on.
+/// Messages in one burst are no exception, whichever thread the hog is on.
 #[test]
 fn one_burst_cannot_exhaust_memory_of_others() {
     every_case(|case| {
@@ -367,7 +368,7 @@ fn one_burst_cannot_exhaust_memory_of_others() {
             let kept = (1..=COUNT).filter(|id| publisher.expect_puback(*id) == 0).count();
             assert!((100..COUNT.into()).contains(&kept), "{kept} were kept");
             expect_unrelated_publish_stored(&broker, case.version, AtLeastOnce);
-            let mut hog = back(&broker, case.version, &name);
+            let mut hog = reconnect(&broker, case.version, &name);
             assert_eq!(receive_numbers(&mut hog, kept).len(), kept);
             hog.expect_nothing();
         }
@@ -387,7 +388,7 @@ fn one_client_with_many_filters_cannot_exhaust_memory_of_others() {
         assert_eq!(hog.subscribe_all(&filters, &[]), vec![1; FILTERS]);
         hog.disconnect();
         let mut kept = Vec::new();
-        // The smaller ones take what the larger ones leave.
+        // Smaller messages take what larger ones leave.
         for (round, name) in names.iter().enumerate() {
             let len = [64 * KILOBYTE, KILOBYTE, 16][round / 500];
             if publisher.publish(name, AtLeastOnce, &numbered(round, len)) == 0 {
@@ -395,12 +396,12 @@ fn one_client_with_many_filters_cannot_exhaust_memory_of_others() {
             }
         }
         expect_unrelated_publish_stored(&broker, case.version, AtLeastOnce);
-        let mut hog = back(&broker, case.version, "hog");
+        let mut hog = reconnect(&broker, case.version, "hog");
         assert_eq!(receive_numbers(&mut hog, kept.len()), kept);
     });
 }
 
-/// When a hog has caught up, its filters take messages again, on all threads.
+/// When a hog has caught up, its filters accept messages again, on all threads.
 #[test]
 fn a_client_that_has_caught_up_is_served_again() {
     every_case(|case| {
@@ -411,10 +412,10 @@ fn a_client_that_has_caught_up_is_served_again() {
             let mut publisher = broker.connect(V5, &publisher);
             for _ in 0..3 {
                 let given = fill(&mut publisher, &hog, 32 * KILOBYTE);
-                assert!(given >= 10, "{hog} was given {given}");
-                let mut client = back(&broker, case.version, &hog);
+                assert!(given >= 10, "{hog} got {given}");
+                let mut client = reconnect(&broker, case.version, &hog);
                 assert_eq!(receive_numbers(&mut client, given), (0..given).collect::<Vec<_>>());
-                // The acknowledgement of the last one has been taken in.
+                // The last acknowledgement has been processed.
                 client.expect_nothing();
                 client.disconnect();
             }
@@ -422,7 +423,7 @@ fn a_client_that_has_caught_up_is_served_again() {
     });
 }
 
-/// Who unsubscribes, or whose session ends, while its filters are closed does not keep them closed for others.
+/// Unsubscribing or ending the session reopens the filters of a hog for others.
 #[test]
 fn filters_of_a_hog_that_is_gone_are_open() {
     every_case(|case| {
@@ -435,13 +436,13 @@ fn filters_of_a_hog_that_is_gone_are_open() {
             other.subscribe("common", AtLeastOnce);
             let given = fill(&mut publisher, "common", 32 * KILOBYTE);
             assert_eq!(receive_numbers(&mut other, given), (0..given).collect::<Vec<_>>());
-            // What it has acknowledged is not held for it any more.
+            // Acknowledged messages are no longer held for it.
             other.ping();
             if number.is_multiple_of(2) {
                 broker.connect(case.version, &hog).disconnect();
             } else {
-                // Unsubscribed, it holds its messages still.
-                let mut client = back(&broker, case.version, &hog);
+                // After UNSUBSCRIBE it still holds its messages.
+                let mut client = reconnect(&broker, case.version, &hog);
                 client.unsubscribe(&["common"]);
             }
             assert_eq!(publisher.publish("common", AtLeastOnce, b"9:"), 0);
@@ -452,10 +453,10 @@ fn filters_of_a_hog_that_is_gone_are_open() {
     });
 }
 
-/// A message that many sessions hold is there once, and counts once.
+/// A message in many sessions is stored once, and counts once.
 #[test]
 fn a_payload_that_many_sessions_hold_counts_once() {
-    // Each counts once, whether all of them together would fit or not.
+    // Each counts once, whether separate copies would fit or not.
     every_case(|case| [5, 20].into_iter().for_each(|sessions| check_shared_payload(case, sessions)));
 }
 
@@ -475,15 +476,15 @@ fn check_shared_payload(case: Case, sessions: usize) {
     assert!(given < 128, "{given} messages fit into 8 MiB");
     let mut stranger = broker.connect(V5, "stranger");
     assert_eq!(stranger.publish("other", AtLeastOnce, b"small"), 0);
-    assert_eq!(back(&broker, case.version, "other").receive().text(), "small");
+    assert_eq!(reconnect(&broker, case.version, "other").receive().text(), "small");
     for number in 0..sessions {
-        let mut client = back(&broker, case.version, &format!("absent-{number}"));
+        let mut client = reconnect(&broker, case.version, &format!("absent-{number}"));
         assert_eq!(receive_numbers(&mut client, given), (0..given).collect::<Vec<_>>());
         client.expect_nothing();
     }
 }
 
-/// A message that is to be retained and one for a shared subscription are let in or refused like any other.
+/// Retained messages and messages for shared subscriptions are accepted or refused like any other.
 #[test]
 fn retained_and_shared_messages_are_not_lost_either() {
     every_case(|case: Case| {
@@ -504,13 +505,13 @@ fn retained_and_shared_messages_are_not_lost_either() {
         }
         let shared = fill(&mut publisher, "work/x", 32 * KILOBYTE);
         assert!(shared >= 5 && kept.len() < MANY, "{shared} shared, {} retained", kept.len());
-        let mut member = back(&broker, case.version, "member");
+        let mut member = reconnect(&broker, case.version, "member");
         assert_eq!(receive_numbers(&mut member, shared), (0..shared).collect::<Vec<_>>());
         member.expect_nothing();
-        let mut keeper = back(&broker, case.version, "keeper");
+        let mut keeper = reconnect(&broker, case.version, "keeper");
         assert_eq!(receive_numbers(&mut keeper, kept.len()), kept);
         keeper.expect_nothing();
-        // What was refused was not retained.
+        // A refused message is not retained.
         let mut late = broker.connect(case.version, "late");
         late.subscribe("kept/#", AtLeastOnce);
         let mut retained = receive_numbers(&mut late, kept.len());
@@ -520,7 +521,7 @@ fn retained_and_shared_messages_are_not_lost_either() {
     });
 }
 
-/// One number bounds the process, whatever else is set.
+/// One setting limits the process, whatever else is set.
 #[test]
 fn the_process_keeps_to_its_memory() {
     const LIMIT_BYTES: u64 = 96 << 20;
@@ -535,8 +536,8 @@ fn the_process_keeps_to_its_memory() {
             publisher.deliver(&if retained { message.retained() } else { message }) == 0x97
         })
     };
-    let queued = until_refused(&|_| "queue/x".to_owned(), false).expect("there is an end");
-    let retained = until_refused(&|number| format!("kept/{number}"), true).expect("there is an end");
+    let queued = until_refused(&|_| "queue/x".to_owned(), false).expect("it is refused eventually");
+    let retained = until_refused(&|number| format!("kept/{number}"), true).expect("it is refused eventually");
     assert!(queued > 50 && retained > 50, "{queued} were queued and {retained} retained");
     assert!(broker.resident_bytes() <= LIMIT_BYTES, "{} bytes", broker.resident_bytes());
 }

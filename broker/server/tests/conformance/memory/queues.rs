@@ -1,13 +1,13 @@
-//! `limits.session_queue_bytes`: messages that wait, and those that have been sent and not acknowledged.
+//! `limits.session_queue_bytes`: queued messages, and messages that are sent and not acknowledged.
 
 use tautwire_protocol::ReasonCode;
 
-use super::{KILOBYTE, MEGABYTE, back, create_offline_session, number_of, numbered, receive_numbers};
+use super::{KILOBYTE, MEGABYTE, create_offline_session, number_of, numbered, receive_numbers, reconnect};
 use crate::support::property::receive_maximum;
 use crate::support::{AtLeastOnce, Broker, Case, Client, V5, every_case};
 use crate::sys::await_live_number;
 
-/// `limits.slow_consumer=drop_old`: a large message throws out as many old ones as it needs room for.
+/// `limits.slow_consumer=drop_old`: a large message displaces as many old ones as necessary.
 #[test]
 fn the_oldest_go_until_there_is_room_for_a_large_message() {
     every_case(|case| {
@@ -28,19 +28,19 @@ fn the_oldest_go_until_there_is_room_for_a_large_message() {
             publisher.publish("a", AtLeastOnce, &numbered(SMALL + number, 3_000_000));
         }
         // Two of them fit, and the buffers of a publisher of such messages.
-        let held = broker.resident_bytes().saturating_sub(before);
-        assert!(held < 40 * MEGABYTE as u64, "the broker holds {held} bytes");
-        // All that is dropped is counted.
+        let held_bytes = broker.resident_bytes().saturating_sub(before);
+        assert!(held_bytes < 40 * MEGABYTE as u64, "the broker holds {held_bytes} bytes");
+        // Each dropped message is counted.
         let mut observer = broker.connect(V5, "observer");
         let dropped = SMALL + LARGE - 2;
         await_live_number(&mut observer, "tautwire/dropped_queue_full", |count| count == dropped as f64);
-        let mut client = back(&broker, case.version, "absent");
+        let mut client = reconnect(&broker, case.version, "absent");
         assert_eq!(receive_numbers(&mut client, 2), [dropped, dropped + 1]);
         client.expect_nothing();
     });
 }
 
-/// A queue of which the front is large loses no more than it must.
+/// A queue with a large message at its front loses no more than necessary.
 #[test]
 fn no_more_of_the_oldest_go_than_must() {
     every_case(|case| {
@@ -51,10 +51,10 @@ fn no_more_of_the_oldest_go_than_must() {
         for (number, len) in [(0, 300_000), (1, 300_000), (2, 300_000), (3, 650_000), (4, 10_000), (5, 20_000)] {
             publisher.publish("a", AtLeastOnce, &numbered(number, len));
         }
-        // With two threads they may be on their way still. What has been sent to the client could not be dropped any more.
+        // With two threads they may still be in transit. Messages already sent to the client cannot be dropped.
         let mut observer = broker.connect(V5, "observer");
         await_live_number(&mut observer, "tautwire/dropped_queue_full", |count| count == 2.0);
-        let mut client = back(&broker, case.version, "absent");
+        let mut client = reconnect(&broker, case.version, "absent");
         assert_eq!(receive_numbers(&mut client, 4), [2, 3, 4, 5]);
         client.expect_nothing();
     });
@@ -71,7 +71,7 @@ fn window_of_four(case: Case, broker: &Broker) -> Client {
     let mut publisher = broker.connect(case.version, "publisher");
     for number in 0..20 {
         publisher.publish("a", AtLeastOnce, &numbered(number, 1_000_000));
-        // It reads at once: a client that is thrown out has two seconds for what is on its way.
+        // It reads at once: a disconnected client has two seconds to read pending output.
         if number < 4 {
             assert_eq!(number_of(subscriber.expect_publish().payload()), number);
         }
@@ -82,7 +82,7 @@ fn window_of_four(case: Case, broker: &Broker) -> Client {
 const WINDOW: [&str; 3] =
     ["limits.session_queue_bytes=4194304", "limits.in_flight_per_client=65535", "sys.interval_s=1"];
 
-/// What has been sent and not acknowledged counts too, with `limits.slow_consumer=drop_new` and `drop_old`.
+/// Unacknowledged messages count too, with `limits.slow_consumer=drop_new` and `drop_old`.
 #[test]
 fn a_client_that_acknowledges_nothing_is_sent_no_more_than_its_session_may_hold() {
     every_case(|case| {
@@ -106,7 +106,7 @@ fn a_client_that_acknowledges_nothing_is_disconnected_where_configured() {
     });
 }
 
-/// What is acknowledged makes room again.
+/// Acknowledgements make room again.
 #[test]
 fn acknowledgements_make_room_in_the_window() {
     every_case(|case| {
@@ -117,14 +117,14 @@ fn acknowledgements_make_room_in_the_window() {
         for number in 0..40 {
             publisher.publish("a", AtLeastOnce, &numbered(number, 1_000_000));
             assert_eq!(number_of(subscriber.receive().payload()), number);
-            // The acknowledgement has been taken in.
+            // The acknowledgement has been processed.
             subscriber.ping();
         }
     });
 }
 
-/// `limits.session_queue_bytes` is the operator's choice, and goes before a share of memory: what it drops is no loss for want
-/// of memory, and the publisher is told of success.
+/// `limits.session_queue_bytes` is the operator's choice and overrides the memory share: drops because of it do not count as lack of
+/// memory, and the publisher gets a success.
 #[test]
 fn what_the_operator_lets_drop_is_dropped_as_before() {
     every_case(|case| {
@@ -135,6 +135,6 @@ fn what_the_operator_lets_drop_is_dropped_as_before() {
             assert_eq!(publisher.publish("a", AtLeastOnce, &numbered(number, 30_000)), 0);
         }
         await_live_number(&mut publisher, "tautwire/dropped_queue_full", |count| count == 17.0);
-        assert_eq!(receive_numbers(&mut back(&broker, case.version, "absent"), 3), [0, 1, 2]);
+        assert_eq!(receive_numbers(&mut reconnect(&broker, case.version, "absent"), 3), [0, 1, 2]);
     });
 }

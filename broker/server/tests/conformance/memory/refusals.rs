@@ -1,11 +1,13 @@
-//! What is refused where there is no memory for it: wills, filters, incomplete packets, aliases and connections. Others are
-//! served as before, and what is given back can be used again.
+//! Refusals for lack of memory: wills, filters, incomplete packets, aliases and connections. Others are served as before, and freed memory
+//! is available again.
 
 use std::time::Duration;
 
 use tautwire_protocol::{DisconnectReason, Packet, Property, ReasonCode};
 
-use super::{BackgroundClient, KILOBYTE, MEGABYTE, QUOTA_EXCEEDED, back, create_offline_session, number_of, numbered};
+use super::{
+    BackgroundClient, KILOBYTE, MEGABYTE, QUOTA_EXCEEDED, create_offline_session, number_of, numbered, reconnect,
+};
 use crate::support::property::{subscription_identifier, topic_alias};
 use crate::support::{
     AtLeastOnce, AtMostOnce, Broker, Case, Client, OutgoingPublish, ProtocolVersion, V3_1_1, V5, WillMessage,
@@ -13,7 +15,7 @@ use crate::support::{
 };
 use crate::sys::await_live_number;
 
-/// What is sent is refused so often, and counted.
+/// Checks that at least this many refusals are counted.
 #[track_caller]
 fn refusals_are_counted(broker: &Broker, least: usize) {
     let mut observer = broker.connect(V5, "observer");
@@ -25,7 +27,7 @@ fn wills_are_refused_in_connack() {
     every_case(|case| {
         let broker = case.broker_set(&["limits.buffered_bytes=1048576", "sys.interval_s=1"]);
         let mut bystander = BackgroundClient::new(&broker, case.version);
-        // So little that CONNECT arrives in one piece: one that is not whole is refused before anybody knows what it asks for.
+        // Small enough for CONNECT to arrive in one piece: an incomplete packet is refused before its content is known.
         let payload = vec![b'x'; 12_000];
         for _ in 0..2 {
             let mut holders = Vec::new();
@@ -53,7 +55,7 @@ fn wills_are_refused_in_connack() {
     });
 }
 
-/// Properties of wills are as much memory as their payloads.
+/// Properties of wills take memory like their payloads.
 #[test]
 fn properties_of_wills_count() {
     every_thread_count(|case| {
@@ -97,19 +99,19 @@ fn filters_are_refused_in_suback() {
         assert!((1..10).contains(&granted.len()), "{} filters of 60,000 bytes were granted", granted.len());
         refusals_are_counted(&broker, 1);
         bystander.is_served();
-        // It keeps what it has, and what it gives back it may have again.
+        // The client keeps its filters, and can subscribe again after unsubscribing.
         let topic = filter(granted[0]);
         greedy.publish(&topic, AtLeastOnce, b"x");
         assert_eq!(greedy.receive().topic(), topic);
         greedy.unsubscribe(&[&topic]);
         greedy.subscribe(&topic, AtLeastOnce);
-        // Another client is granted what is small.
+        // Another client can subscribe with small filters.
         broker.connect(case.version, "modest").subscribe("small", AtLeastOnce);
         greedy.ping();
     });
 }
 
-/// A message of one byte is kept with the identifiers of all subscriptions that match.
+/// A message of one byte is stored with the identifiers of all matching subscriptions.
 #[test]
 fn subscription_identifiers_of_queued_messages_count() {
     every_thread_count(|case| {
@@ -140,10 +142,10 @@ fn subscription_identifiers_of_queued_messages_count() {
             .find(|_| publisher.publish(&topic, AtLeastOnce, b"x") == QUOTA_EXCEEDED)
             .expect("the session may not hold 8,000 times 4 KiB");
         assert!((200..3_000).contains(&given), "{given} messages with 4 KiB of identifiers each");
-        let held = broker.resident_bytes().saturating_sub(before);
-        assert!(held < 24 * MEGABYTE as u64, "the broker holds {held} bytes");
+        let held_bytes = broker.resident_bytes().saturating_sub(before);
+        assert!(held_bytes < 24 * MEGABYTE as u64, "the broker holds {held_bytes} bytes");
         bystander.is_served();
-        let mut greedy = back(&broker, V5, "greedy");
+        let mut greedy = reconnect(&broker, V5, "greedy");
         for _ in 0..given {
             assert_eq!(greedy.receive().subscription_identifiers().len(), 1 << LEVELS);
         }
@@ -151,8 +153,7 @@ fn subscription_identifiers_of_queued_messages_count() {
     });
 }
 
-/// Sends each of `clients` bytes of a packet that never ends: together twice what the broker may hold. Waits until `counter`
-/// has counted as many as are too many.
+/// Sends parts of incomplete packets from each of `clients`: together twice the limit. Waits until `counter` has counted the excess.
 fn overfill(broker: &Broker, clients: &mut [Client], counter: &str, begin: impl Fn(usize) -> Vec<u8>) {
     let before = broker.resident_bytes();
     for (number, client) in clients.iter_mut().enumerate() {
@@ -160,19 +161,19 @@ fn overfill(broker: &Broker, clients: &mut [Client], counter: &str, begin: impl 
     }
     let mut observer = broker.connect(V5, "observer");
     await_live_number(&mut observer, counter, |count| count >= 8.0);
-    let held = broker.resident_bytes().saturating_sub(before);
-    assert!(held < 24 * MEGABYTE as u64, "the broker holds {held} bytes");
+    let held_bytes = broker.resident_bytes().saturating_sub(before);
+    assert!(held_bytes < 24 * MEGABYTE as u64, "the broker holds {held_bytes} bytes");
 }
 
-const UNFINISHED: usize = 400 * KILOBYTE;
+const INCOMPLETE_BYTES: usize = 400 * KILOBYTE;
 
-/// The beginning of a PUBLISH of 1 MiB.
-fn unfinished_publish(version: ProtocolVersion) -> Vec<u8> {
+/// The start of a PUBLISH of 1 MiB.
+fn incomplete_publish(version: ProtocolVersion) -> Vec<u8> {
     let payload = numbered(0, MEGABYTE);
     let mut bytes = Vec::new();
     let publish = OutgoingPublish::new("a", AtMostOnce, &payload);
     publish.publish(packet_id(1)).append_to(version, &mut bytes).expect("a legal PUBLISH");
-    bytes.truncate(UNFINISHED);
+    bytes.truncate(INCOMPLETE_BYTES);
     bytes
 }
 
@@ -182,7 +183,7 @@ fn connections_whose_packet_never_ends_are_disconnected() {
         let broker = case.broker_set(&["limits.buffered_bytes=4194304", "sys.interval_s=1"]);
         let mut bystander = BackgroundClient::new(&broker, V5);
         let mut clients: Vec<Client> = (0..20).map(|number| broker.connect(V5, &format!("slow-{number}"))).collect();
-        overfill(&broker, &mut clients, "tautwire/refused_memory", |_| unfinished_publish(V5));
+        overfill(&broker, &mut clients, "tautwire/refused_memory", |_| incomplete_publish(V5));
         bystander.is_served();
         let mut refused = 0;
         for client in &mut clients {
@@ -196,7 +197,7 @@ fn connections_whose_packet_never_ends_are_disconnected() {
     });
 }
 
-/// A client of 3.1.1 cannot be told. It is not read from, and has as long as others for a packet that has begun.
+/// A 3.1.1 client cannot be notified. Reading from it pauses, with the usual timeout for an incomplete packet.
 #[test]
 fn connections_of_3_1_1_whose_packet_never_ends_wait_and_are_closed_in_time() {
     every_thread_count(|case| {
@@ -209,7 +210,7 @@ fn connections_of_3_1_1_whose_packet_never_ends_wait_and_are_closed_in_time() {
         let mut clients: Vec<Client> =
             (0..20).map(|number| broker.connect(V3_1_1, &format!("slow-{number}"))).collect();
         let counter = "tautwire/publishers_short_of_memory";
-        overfill(&broker, &mut clients, counter, |_| unfinished_publish(V3_1_1));
+        overfill(&broker, &mut clients, counter, |_| incomplete_publish(V3_1_1));
         bystander.is_served();
         for client in &mut clients {
             client.expect_closed();
@@ -229,19 +230,19 @@ fn connections_whose_connect_never_ends_are_refused() {
         let mut clients: Vec<Client> = (0..20).map(|_| broker.dial(case.version)).collect();
         let payload = vec![b'x'; 65_000];
         overfill(&broker, &mut clients, "tautwire/refused_memory", |number| {
-            // The length that its fixed header tells is 10 MB.
+            // The fixed header announces 10 MB.
             let client_id = format!("slow-{number}");
             let whole = broker.connecting(case.version, &client_id).will(WillMessage::new("w", &payload)).bytes();
             let mut bytes = vec![0x10, 0x80, 0xad, 0xe2, 0x04];
             bytes.extend_from_slice(&whole[4..]);
-            bytes.resize(UNFINISHED, b'x');
+            bytes.resize(INCOMPLETE_BYTES, b'x');
             bytes
         });
         bystander.is_served();
         let mut refused = 0;
         for client in &mut clients {
             if client.has_input_within(Duration::from_millis(1)) {
-                // The answer to a CONNECT whose version can be made out.
+                // The answer to a CONNECT whose version is known.
                 let expected = if case.version.is_v5() { ReasonCode::QuotaExceeded.as_u8() } else { 3 };
                 assert_eq!(client.expect_connack_code(), expected);
                 client.expect_closed();
@@ -260,7 +261,7 @@ fn clients_whose_aliases_are_too_much_are_disconnected() {
             case.broker_set(&["limits.buffered_bytes=1048576", "mqtt.topic_alias_maximum=1000", "sys.interval_s=1"]);
         let mut bystander = BackgroundClient::new(&broker, V5);
         let mut greedy = broker.connect(V5, "greedy");
-        let mut thrown_out = false;
+        let mut is_disconnected = false;
         for alias in 1..=40 {
             let topic = format!("{alias}{}", "x".repeat(60_000));
             let publish = OutgoingPublish::new(&topic, AtMostOnce, b"").property(topic_alias(alias));
@@ -270,14 +271,14 @@ fn clients_whose_aliases_are_too_much_are_disconnected() {
             if let Packet::Disconnect(disconnect) = answer.as_packet() {
                 assert_eq!(disconnect.reason, DisconnectReason::QuotaExceeded);
                 assert!((3..18).contains(&alias), "{alias} aliases for topics of 60,000 bytes");
-                thrown_out = true;
+                is_disconnected = true;
                 break;
             }
         }
-        assert!(thrown_out, "40 aliases for topics of 60,000 bytes");
+        assert!(is_disconnected, "40 aliases for topics of 60,000 bytes");
         refusals_are_counted(&broker, 1);
         bystander.is_served();
-        // What it had is given back.
+        // Its memory is freed.
         let mut modest = broker.connect(V5, "modest");
         modest.subscribe("a", AtLeastOnce);
         modest.deliver(&OutgoingPublish::new("a", AtLeastOnce, b"1:").property(topic_alias(1)));
@@ -286,14 +287,14 @@ fn clients_whose_aliases_are_too_much_are_disconnected() {
     });
 }
 
-/// With nothing left at all, further connections are closed on arrival or refused, and come in when memory is free again.
+/// If no memory is left at all, new connections are refused, and accepted again when memory is free.
 #[test]
 fn connections_are_refused_where_nothing_is_left() {
     every_case(|case: Case| {
         let broker = case.broker_set(&["limits.buffered_bytes=1048576"]);
         create_offline_session(&broker, case.version, "waits", "waits", AtLeastOnce);
         let mut holders = Vec::new();
-        // Wills fill what there is, the smaller ones the rest.
+        // Wills fill the memory, the smaller ones the rest.
         for len in [12_000, 2_000, 200, 0] {
             let payload = vec![b'x'; len];
             let mut refused = false;
@@ -312,15 +313,15 @@ fn connections_are_refused_where_nothing_is_left() {
                 }
                 holders.push(client);
             }
-            assert!(refused, "wills of {len} bytes are taken without end");
+            assert!(refused, "wills of {len} bytes are never refused");
         }
-        // Those who are there are served.
+        // Connected clients are served.
         for client in &mut holders {
             client.ping();
         }
         for client in holders {
             client.disconnect();
         }
-        back(&broker, case.version, "waits").ping();
+        reconnect(&broker, case.version, "waits").ping();
     });
 }

@@ -1,12 +1,12 @@
 //! Slow and offline subscribers with the default configuration, and the policies for full queues.
 
-use super::{QUOTA_EXCEEDED, back, create_offline_session};
+use super::{QUOTA_EXCEEDED, create_offline_session, reconnect};
 use crate::limits::publish_numbers;
 use crate::reload::bans::DAVE;
 use crate::support::{AtLeastOnce, Broker, Folder, OutgoingPublish, V3_1_1, V5, wait_until};
 use crate::sys::await_live_number;
 
-/// The default configuration with a `data.path`: a subscriber that is far behind loses nothing, and neither does one that is offline.
+/// Default configuration with a `data.path`: a subscriber that is far behind loses nothing, and neither does an offline one.
 #[test]
 fn a_slow_subscriber_gets_all_of_100_000_messages() {
     const MESSAGES: usize = 100_000;
@@ -18,17 +18,17 @@ fn a_slow_subscriber_gets_all_of_100_000_messages() {
     slow.subscribe("a", AtLeastOnce);
     let mut publisher = broker.connect(V5, "publisher");
     publish_numbers(&mut publisher, "a", AtLeastOnce, MESSAGES);
-    // It has taken nothing so far.
+    // It has read nothing so far.
     for number in 0..MESSAGES {
         assert_eq!(slow.receive().text(), number.to_string());
     }
-    let mut offline = back(&broker, V5, "offline");
+    let mut offline = reconnect(&broker, V5, "offline");
     for number in 0..MESSAGES {
         assert_eq!(offline.receive().text(), number.to_string());
     }
 }
 
-/// What is dropped for a full queue is logged once for each episode, and told to its client at its next CONNACK.
+/// Drops because of a full queue are logged once per episode, and reported to the client in its next CONNACK.
 #[test]
 fn a_full_queue_drop_is_logged_once_and_reported_to_the_client() {
     const PUBLISHED: usize = 50;
@@ -43,20 +43,20 @@ fn a_full_queue_drop_is_logged_once_and_reported_to_the_client() {
         publish_numbers(&mut publisher, "a", AtLeastOnce, PUBLISHED);
         await_live_number(&mut publisher, "tautwire/dropped_queue_full", |count| count == (PUBLISHED - KEPT) as f64);
 
-        let mut client = back(&broker, V5, "offline");
-        let told: Vec<_> = client.connack().properties.user_properties().collect();
-        let names: Vec<_> = told.iter().map(|(name, _)| *name).collect();
+        let mut client = reconnect(&broker, V5, "offline");
+        let properties: Vec<_> = client.connack().properties.user_properties().collect();
+        let names: Vec<_> = properties.iter().map(|(name, _)| *name).collect();
         assert_eq!(names, ["tautwire-dropped-messages", "tautwire-dropped-from", "tautwire-dropped-until"]);
-        assert_eq!(told[0].1, (PUBLISHED - KEPT).to_string());
-        assert!(told[1].1 <= told[2].1 && told[1].1.ends_with('Z'), "{told:?}");
+        assert_eq!(properties[0].1, (PUBLISHED - KEPT).to_string());
+        assert!(properties[1].1 <= properties[2].1 && properties[1].1.ends_with('Z'), "{properties:?}");
         for number in 0..KEPT {
             assert_eq!(client.receive().text(), number.to_string());
         }
         client.disconnect();
-        let client = back(&broker, V5, "offline");
-        assert_eq!(client.connack().properties.user_properties().count(), 0, "it has been told");
+        let client = reconnect(&broker, V5, "offline");
+        assert_eq!(client.connack().properties.user_properties().count(), 0, "the drops were reported before");
 
-        // A thread of its own writes the log.
+        // A separate thread writes the log.
         let text = || std::fs::read_to_string(&log).expect("the broker writes its log");
         let lines = |what: &str| text().lines().filter(|line| line.contains(what)).count();
         wait_until("the end of the episode is logged", || {
@@ -66,7 +66,7 @@ fn a_full_queue_drop_is_logged_once_and_reported_to_the_client() {
     }
 }
 
-/// `limits.slow_consumer_users`: the queue of one user's sessions stops publishers; for others, messages are dropped.
+/// `limits.slow_consumer_users`: a full queue of one user's sessions stops publishers; for others, messages are dropped.
 #[test]
 fn a_publisher_is_refused_for_the_sessions_of_one_user() {
     for threads in [1, 2] {
@@ -89,13 +89,13 @@ fn a_publisher_is_refused_for_the_sessions_of_one_user() {
         await_live_number(&mut publisher, "tautwire/dropped_queue_full", |count| count == 1.0);
         let mut of_user = connecting().clean_start(false).open();
         assert_eq!(of_user.receive().text(), "1");
-        // Publishers go on as soon as the session has room.
+        // Publishers continue as soon as the session has room.
         while publisher.publish("orders", AtLeastOnce, b"3") != 0 {}
         assert_eq!(of_user.receive().text(), "3");
     }
 }
 
-/// `limits.slow_consumer=pause_publisher`: nothing is dropped, and what was published arrives in order, with a queue that holds little.
+/// `limits.slow_consumer=pause_publisher`: nothing is dropped, and messages arrive in order, even with a small queue.
 #[test]
 fn paused_publishers_lose_nothing() {
     const MESSAGES: usize = 300;
@@ -108,7 +108,7 @@ fn paused_publishers_lose_nothing() {
             publisher.send_publish(&OutgoingPublish::new("a", AtLeastOnce, number.to_string().as_bytes()))
         };
         let ids: Vec<u16> = (0..MESSAGES).map(&mut send).collect();
-        let mut client = back(&broker, version, "offline");
+        let mut client = reconnect(&broker, version, "offline");
         for number in 0..MESSAGES {
             assert_eq!(client.receive().text(), number.to_string());
         }

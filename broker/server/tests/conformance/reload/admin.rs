@@ -1,4 +1,4 @@
-//! The admin API moves while it is asked: to other addresses, to TLS, to other certificates, away and back.
+//! Reloads that move the admin API: to other addresses, to TLS, to other certificates, off and on.
 
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::time::Instant;
@@ -8,7 +8,7 @@ use crate::support::http::{Answer, TOKEN, admin, ask};
 use crate::support::tls::Authority;
 use crate::support::{Broker, EXPECT_TIMEOUT, Folder};
 
-/// The keys that are tried here, and not in a table: whoever asks has to follow.
+/// The keys tested here and not in a table, since callers have to follow the API.
 pub(super) const KEYS: [&str; 4] = ["admin.listen", "admin.certificate", "admin.key", "admin.plain_http"];
 
 struct World {
@@ -27,7 +27,7 @@ impl World {
         Broker::write_file(1, &self.folder, &file(admin));
     }
 
-    /// Writes the file anew and asks for a reload at this address.
+    /// Rewrites the file and requests a reload at this address.
     #[track_caller]
     fn reload_at(&self, address: SocketAddr, lines: &str) -> Answer {
         self.write(lines);
@@ -39,7 +39,7 @@ fn file(admin: &str) -> String {
     format!("admin.token_file = \"token\"\n{admin}\n")
 }
 
-/// Where an answer says that the API is now.
+/// The new address of the API according to an answer.
 #[track_caller]
 fn moved(answer: &Answer, scheme: &str) -> SocketAddr {
     let (_, rest) = answer.body.split_once("\"admin\":\"").unwrap_or_else(|| panic!("{}", answer.body));
@@ -51,7 +51,7 @@ fn moved(answer: &Answer, scheme: &str) -> SocketAddr {
 fn expect_closed(address: SocketAddr) {
     let deadline = Instant::now() + EXPECT_TIMEOUT;
     while TcpStream::connect(address).is_ok() {
-        assert!(Instant::now() < deadline, "{address} still takes connections");
+        assert!(Instant::now() < deadline, "{address} still accepts connections");
     }
 }
 
@@ -61,7 +61,7 @@ fn log_in_request() -> String {
     format!("{head} {}\r\n\r\n{body}", body.len())
 }
 
-/// The field by which the session of an answer goes on.
+/// The cookie header of the session in an answer.
 #[track_caller]
 fn cookie(answer: &Answer) -> String {
     let line = answer.head.lines().find_map(|line| line.strip_prefix("Set-Cookie: ")).expect("a cookie");
@@ -84,14 +84,14 @@ fn it_moves_and_whoever_is_logged_in_stays_so() {
     expect_closed(first);
     ask(second, "GET", "/session", &session, "").expect(200);
 
-    // What cannot be bound changes nothing.
+    // An address that cannot be bound changes nothing.
     let other = TcpListener::bind("127.0.0.1:0").expect("a port");
     let taken = other.local_addr().expect("an address");
     let refused = world.reload_at(second, &format!("admin.listen = \"{taken}\"")).expect(422);
     assert!(refused.body.contains("[admin.listen]") && refused.body.contains(&taken.to_string()), "{}", refused.body);
     ask(second, "GET", "/session", &session, "").expect(200);
 
-    // Nothing else does either: what has been bound goes away.
+    // Neither does another error: the socket already bound is closed.
     let wrong = world.reload_at(second, "admin.listen = \"127.0.0.3:0\"\nacl.file = \"nowhere\"").expect(422);
     assert!(wrong.body.contains("nowhere"), "{}", wrong.body);
     admin(second, "GET", "/metrics", "").expect(200);
@@ -99,7 +99,7 @@ fn it_moves_and_whoever_is_logged_in_stays_so() {
     let unchanged = world.reload_at(second, "admin.listen = \"127.0.0.2:0\"").expect(200);
     assert!(unchanged.body.contains("\"admin\":null"), "{}", unchanged.body);
 
-    // Off, and on again where the test knows to find it.
+    // Off, and on again at a known port.
     world.reload_at(second, "").expect(200);
     expect_closed(second);
     let back = SocketAddr::new("127.0.0.4".parse().expect("an address"), second.port());
@@ -107,7 +107,7 @@ fn it_moves_and_whoever_is_logged_in_stays_so() {
     world.broker.signal("HUP");
     let deadline = Instant::now() + EXPECT_TIMEOUT;
     while TcpStream::connect(back).is_err() {
-        assert!(Instant::now() < deadline, "it does not come back");
+        assert!(Instant::now() < deadline, "the API is not available again");
     }
     ask(back, "GET", "/session", &session, "").expect(200);
 }
@@ -136,13 +136,13 @@ fn it_turns_to_tls_at_its_port_and_takes_other_certificates() {
     shown.expect(200);
     let login = over_tls(&one, &log_in_request()).expect("an answer").expect(200);
     assert!(login.head.contains("HttpOnly; SameSite=Strict; Secure"), "{}", login.head);
-    // A page of more than one record, and an answer to who does not know.
+    // A page of more than one record, and an answer to plain HTTP.
     let page = over_tls(&one, "GET /openapi.json HTTP/1.1\r\nHost: admin\r\n\r\n").expect("an answer").expect(200);
     assert!(page.body.len() > 40_000 && page.body.trim_end().ends_with('}'), "{} bytes", page.body.len());
     let plain = ask(address, "GET", "/health", "", "").expect(400);
     assert!(plain.body.contains("[https_needed]") || plain.body.contains("\"https_needed\""), "{}", plain.body);
 
-    // With one of its own.
+    // With its own certificate.
     let own = format!("{common}admin.certificate = \"two.pem\"\nadmin.key = \"two.key\"\n");
     let reload = |file: &str| {
         world.write(file);
@@ -150,13 +150,13 @@ fn it_turns_to_tls_at_its_port_and_takes_other_certificates() {
     };
     let answer = over_tls(&one, &reload(&own)).expect("an answer").expect(200);
     assert_eq!(keys(&answer, "applied"), ["admin.certificate", "admin.key"]);
-    assert!(over_tls(&one, "GET /health HTTP/1.1\r\n\r\n").is_err(), "it still shows the certificate of before");
+    assert!(over_tls(&one, "GET /health HTTP/1.1\r\n\r\n").is_err(), "it still has the previous certificate");
     over_tls(&two, "GET /health HTTP/1.1\r\nHost: admin\r\n\r\n").expect("an answer").expect(200);
 
-    // The same files with other certificates in them.
+    // The same files with other certificates.
     one.write(&world.folder, "two");
     over_tls(&two, &reload(&own)).expect("an answer").expect(200);
-    assert!(over_tls(&two, "GET /health HTTP/1.1\r\n\r\n").is_err(), "its files have not been read again");
+    assert!(over_tls(&two, "GET /health HTTP/1.1\r\n\r\n").is_err(), "its files were not reloaded");
     over_tls(&one, &reload("admin.listen = \"127.0.0.1:0\"\n")).expect("an answer").expect(200);
     admin(address, "GET", "/metrics", "").expect(200);
 }

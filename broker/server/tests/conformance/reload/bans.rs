@@ -1,4 +1,4 @@
-//! A ban ends the connections that it is about at once, and outlives the broker.
+//! Bans end the affected connections at once, and survive a restart.
 
 use std::net::SocketAddr;
 use std::time::Instant;
@@ -13,11 +13,11 @@ fn ban(world: &World, who: &str) {
     admin(world.broker.admin_address(), "POST", "/bans", &format!("{{{who},\"why\":\"a test\"}}")).expect(201);
 }
 
-fn take_back(world: &World, who: &str) {
+fn unban(world: &World, who: &str) {
     admin(world.broker.admin_address(), "DELETE", "/bans", &format!("{{{who}}}")).expect(204);
 }
 
-/// [MQTT 5.0 section 3.14.2.1]: DISCONNECT has no Banned, CONNACK has.
+/// [MQTT 5.0 section 3.14.2.1]: DISCONNECT has no reason code Banned, CONNACK has.
 #[test]
 fn a_ban_disconnects_only_the_banned_client() {
     for threads in [1, 2] {
@@ -31,15 +31,15 @@ fn a_ban_disconnects_only_the_banned_client() {
         old.expect_closed();
         bob.ping();
         assert_eq!(world.broker.connecting(V5, "eve").refused(), 0x8A);
-        take_back(&world, "\"client_id\":\"eve\"");
+        unban(&world, "\"client_id\":\"eve\"");
         world.broker.connect(V5, "eve").ping();
-        // Where it comes from has been forgotten, and is asked of its socket.
+        // The address is no longer stored, and is read from the socket.
         ban(&world, "\"network\":\"192.0.2.0/24\"");
         bob.ping();
         ban(&world, "\"network\":\"127.0.0.0/8\"");
         assert_eq!(bob.expect_disconnect(), 0x98);
-        assert!(Client::dial(Transport::Tcp(world.broker.address()), V5).is_closed_first());
-        take_back(&world, "\"network\":\"127.0.0.0/8\"");
+        assert!(Client::dial(Transport::Tcp(world.broker.address()), V5).is_closed_without_data());
+        unban(&world, "\"network\":\"127.0.0.0/8\"");
         world.broker.connect(V5, "bob").ping();
     }
 }
@@ -77,7 +77,7 @@ fn bans_outlive_the_broker_where_it_keeps_its_state() {
     ban(&world, "\"client_id\":\"eve\"");
     ban(&world, "\"client_id\":\"bob\"");
     ban(&world, "\"client_id\":\"gone\",\"seconds\":0");
-    take_back(&world, "\"client_id\":\"bob\"");
+    unban(&world, "\"client_id\":\"bob\"");
     let World { broker, folder, threads } = world;
     drop(broker);
     let world = World::within(folder, threads, "", &[&data]);
@@ -85,15 +85,15 @@ fn bans_outlive_the_broker_where_it_keeps_its_state() {
     world.broker.connect(V5, "bob").ping();
     let list = admin(world.broker.admin_address(), "GET", "/bans", "").expect(200).body;
     assert!(list.contains("eve") && !list.contains("bob") && !list.contains("gone"), "{list}");
-    // What is there and is not understood is not passed over: it may ban somebody.
+    // An invalid file is not ignored: it may contain bans.
     let World { broker, folder, .. } = world;
     drop(broker);
     folder.write("data/bans.json", "{\"bans\":[{}]}");
-    let said = Broker::refused(&[&data]);
-    assert!(said.contains("bans.json") && said.contains("bans_file"), "{said}");
+    let stderr = Broker::refused(&[&data]);
+    assert!(stderr.contains("bans.json") && stderr.contains("bans_file"), "{stderr}");
 }
 
-/// Whoever has been banned for failing stays banned, and no longer than the rule says, whether the broker has been ended or killed.
+/// Bans made for failures survive until they expire, whether the broker is stopped or killed.
 #[test]
 fn bans_by_rule_outlive_the_broker_and_end_when_they_should() {
     let rules = "auth.ban=2 failures by user in 60 ban 600, 2 by client_id in 60 ban 3";
@@ -102,7 +102,7 @@ fn bans_by_rule_outlive_the_broker_and_end_when_they_should() {
         let data = format!("data.path={}", folder.path().join("data").display());
         let users = "[auth]\npassword_file = \"users\"\n";
         let world = World::within(folder, 2, users, &[&data, rules]);
-        // Bans that follow each other within a second, of which the last must not be forgotten either.
+        // Consecutive bans within a second, the last of which must be persisted too.
         for user in ["ada", "dave"] {
             let wrong = || world.broker.connecting(V5, user).user_name(user).password(b"wrong").refused();
             assert_eq!([wrong(), wrong()], [0x86, 0x86]);
@@ -126,8 +126,8 @@ fn bans_by_rule_outlive_the_broker_and_end_when_they_should() {
             client.expect_connack_code()
         };
         assert_eq!([comes("x", "dave"), comes("x", "ada")], [0x8A; 2]);
-        // Of the two bans that hit this name, the one of the Client Identifier is over soon.
-        take_back(&world, "\"user\":\"dave\"");
+        // Of the two bans that match this name, that of the Client Identifier expires soon.
+        unban(&world, "\"user\":\"dave\"");
         let deadline = Instant::now() + EXPECT_TIMEOUT;
         while comes("dave", "dave") != 0 {
             assert!(Instant::now() < deadline, "a ban of three seconds outlasts its time");
@@ -149,7 +149,7 @@ fn a_broker_without_persistence_persists_no_bans() {
 pub(crate) const DAVE: &str =
     "dave:$argon2id$v=19$m=256,t=2,p=1$c29tZXNhbHQ$nf65EOgLrQMR/uIPnA4rEsF5h7TKyQwu9U1bMCHGi/4\n";
 
-/// A ban is a ban, whoever made it.
+/// Bans by rule are enforced like those of operators.
 #[test]
 fn a_ban_by_rule_ends_the_connections_that_it_is_about_and_no_others() {
     for by in ["user", "client_id", "address"] {
@@ -172,7 +172,7 @@ fn a_ban_by_rule_ends_the_connections_that_it_is_about_and_no_others() {
     }
 }
 
-/// Those who came without being asked stay only where they would be let in now.
+/// Clients accepted without authentication stay only if they would be accepted now.
 #[test]
 fn anonymous_clients_are_disconnected_when_anonymous_is_refused() {
     for threads in [1, 2] {
@@ -190,7 +190,7 @@ fn anonymous_clients_are_disconnected_when_anonymous_is_refused() {
     }
 }
 
-/// Where tokens are not taken any more, and where there is no hook, those whom these have let in are not known.
+/// If tokens are no longer accepted, or the hook is removed, clients authenticated by them are no longer known.
 #[test]
 fn clients_of_a_removed_auth_link_are_disconnected() {
     const SECRET: &str = "a secret of at least thirty-two bytes";

@@ -1,4 +1,4 @@
-//! The folder of contracts, the token and the audit log may be others after a reload.
+//! Reloads of the contracts folder, the token and the audit log.
 
 use std::fs;
 use std::time::Instant;
@@ -11,7 +11,7 @@ const OBJECT: &str = "{\"type\": \"object\"}";
 const NEW: &str =
     r#"{"topics": "new", "format": "json", "schema": "{\"type\": \"object\"}", "on_violation": "reject"}"#;
 
-/// A contract for a topic, to which `7` does not keep.
+/// A contract for a topic, which `7` violates.
 fn manifest(topic: &str) -> String {
     format!(
         "[[contract]]\nname = \"c\"\ntopics = \"{topic}\"\nformat = \"json\"\nschema = \"s.json\"\non_violation = \"reject\"\n"
@@ -46,9 +46,9 @@ fn the_folder_of_contracts_comes_changes_and_goes() {
 
     let wrong = reload("wrong").expect(422);
     assert!(wrong.body.contains("wrong/contracts.toml"), "{}", wrong.body);
-    assert_eq!(rejected(), [true, false, true], "nothing has changed");
+    assert_eq!(rejected(), [true, false, true], "the contracts are unchanged");
 
-    // What operators add goes to the folder of now.
+    // Contracts added by operators go to the current folder.
     reload("b").expect(200);
     assert_eq!(rejected(), [false, true, false]);
     put(201);
@@ -64,15 +64,15 @@ fn the_folder_of_contracts_comes_changes_and_goes() {
 fn clients_are_notified_of_contracts_when_configured() {
     let text = manifest("one");
     let folder = Folder::new(&[("a/contracts.toml", &text), ("a/s.json", OBJECT)]);
-    let told = "contracts.path = \"a\"\n";
-    let world = World::within(folder, 2, told, &[]);
+    let enabled = "contracts.path = \"a\"\n";
+    let world = World::within(folder, 2, enabled, &[]);
     let mut client = world.broker.connect(V5, "c");
     client.subscribe("$SYS/contracts/index.json", AtMostOnce);
     assert!(client.receive().text().contains("\"c\""));
-    let answer = world.reload(&format!("{told}contracts.discovery = false\n")).expect(200);
+    let answer = world.reload(&format!("{enabled}contracts.discovery = false\n")).expect(200);
     assert_eq!(keys(&answer, "applied"), ["contracts.discovery"]);
-    assert_eq!(client.receive().text(), "", "it is taken back");
-    world.reload(told).expect(200);
+    assert_eq!(client.receive().text(), "", "the retained index is removed");
+    world.reload(enabled).expect(200);
     assert!(client.receive().text().contains("\"c\""));
 }
 
@@ -115,7 +115,7 @@ fn the_audit_log_is_opened_anew_and_may_be_another_file() {
     comes("one");
     await_line(&world.folder, "a.log", &line("one"));
 
-    // It has been moved away.
+    // Renamed by log rotation.
     fs::rename(world.folder.path().join("a.log"), world.folder.path().join("a.old")).expect("it is there");
     world.reload_again().expect(200);
     comes("two");
@@ -159,25 +159,25 @@ fn files_that_change_are_read_again_without_being_asked() {
     let is_refused = |client: &mut Client| client.publish("secret", AtLeastOnce, b"") == 0x87;
     assert!(!is_refused(&mut client));
 
-    // As most programs replace a file.
+    // Replaced by rename, as most programs do.
     world.folder.write("next", &closed);
     fs::rename(world.folder.path().join("next"), world.folder.path().join("rules.toml")).expect("renamed");
-    await_that(|| is_refused(&mut client));
+    await_condition(|| is_refused(&mut client));
 
-    // One that is wrong changes nothing, and the next one is taken.
+    // An invalid file changes nothing, and the next valid one is applied.
     world.folder.write("rules.toml", "[[role]]\n");
-    await_that(|| world.folder.read("audit.log").contains("\"done\":\"no\""));
+    await_condition(|| world.folder.read("audit.log").contains("\"done\":\"no\""));
     assert!(is_refused(&mut client));
     world.folder.write("rules.toml", &open);
-    await_that(|| !is_refused(&mut client));
+    await_condition(|| !is_refused(&mut client));
 
-    // The configuration itself is one of them, and may say that nobody is to look any more.
+    // The configuration file is watched too, and may turn watching off.
     Broker::write_file(1, &world.folder, file);
-    await_that(|| !world.config().contains("watch_files_s = 1"));
+    await_condition(|| !world.config().contains("watch_files_s = 1"));
 }
 
 #[track_caller]
-fn await_that(mut holds: impl FnMut() -> bool) {
+fn await_condition(mut holds: impl FnMut() -> bool) {
     let deadline = Instant::now() + EXPECT_TIMEOUT;
     while !holds() {
         assert!(Instant::now() < deadline);

@@ -1,4 +1,4 @@
-//! Limits and capabilities change: at once, or for those who connect from then on.
+//! Reloads of limits and capabilities: applied at once, or to new connections.
 
 use tautwire_protocol::{Property, PropertyId};
 
@@ -6,7 +6,7 @@ use super::World;
 use crate::support::{AtLeastOnce, AtMostOnce, ExactlyOnce, OutgoingPublish, V3_1_1, V5};
 use crate::sys::await_number;
 
-/// [MQTT-3.3.4-7] [MQTT-3.2.2-17] [MQTT-3.2.2-15]: a client keeps what CONNACK has told it.
+/// [MQTT-3.3.4-7] [MQTT-3.2.2-17] [MQTT-3.2.2-15]: the values in CONNACK stay valid for their connection.
 #[test]
 fn connack_limits_stay_for_a_connection_and_change_for_the_next() {
     for threads in [1, 2] {
@@ -19,13 +19,13 @@ fn connack_limits_stay_for_a_connection_and_change_for_the_next() {
         world.reload(smaller).expect(200);
 
         let mut new = world.broker.connect(V5, "new");
-        let told = new.connack();
+        let connack = new.connack();
         assert_eq!(
-            told.properties.get(PropertyId::ReceiveMaximum),
+            connack.properties.get(PropertyId::ReceiveMaximum),
             Some(Property::ReceiveMaximum(1.try_into().expect("1")))
         );
-        assert_eq!(told.properties.get(PropertyId::TopicAliasMaximum), Some(Property::TopicAliasMaximum(1)));
-        assert_eq!(told.properties.get(PropertyId::RetainAvailable), Some(Property::RetainAvailable(false)));
+        assert_eq!(connack.properties.get(PropertyId::TopicAliasMaximum), Some(Property::TopicAliasMaximum(1)));
+        assert_eq!(connack.properties.get(PropertyId::RetainAvailable), Some(Property::RetainAvailable(false)));
 
         // Three messages of QoS 2 at a time, an alias of 5, a large packet, RETAIN, and a wildcard.
         let ids: Vec<u16> = (0..3).map(|_| old.send_publish(&OutgoingPublish::new("x", ExactlyOnce, b"x"))).collect();
@@ -47,11 +47,11 @@ fn connack_limits_stay_for_a_connection_and_change_for_the_next() {
         assert_eq!(old.receive().payload(), large);
         old_3.ping();
 
-        // The next one is held to what it was told.
+        // The next connection is subject to the values it received.
         assert_eq!(new.subscribe_all(&[("wild/#", crate::support::options(AtMostOnce))], &[]), [0xA2]);
         new.send_publish(&OutgoingPublish::new("x", AtLeastOnce, &large));
         assert_eq!(new.expect_disconnect(), 0x95);
-        // Who comes back comes anew.
+        // A reconnecting client has a new connection.
         drop(old);
         let mut old = world.broker.connect(V5, "old");
         old.send_publish(&OutgoingPublish::new("x", ExactlyOnce, b"x"));
@@ -93,7 +93,7 @@ fn rate_limits_apply_to_connected_clients() {
         let mut publisher = world.broker.connect(V5, "publisher");
         publisher.publish("x", AtLeastOnce, b"before");
         world.reload(slow).expect(200);
-        // At this rate they would take twice as long as anybody waits here.
+        // At this rate they would take twice as long as any test waits.
         let ids: Vec<u16> =
             (0..60).map(|_| publisher.send_publish(&OutgoingPublish::new("x", AtLeastOnce, b""))).collect();
         publisher.expect_puback(ids[0]);
@@ -106,7 +106,7 @@ fn rate_limits_apply_to_connected_clients() {
     }
 }
 
-/// What is held beyond a smaller limit stays, and nothing more is taken until enough has gone.
+/// Data beyond a lowered limit stays, and nothing more is accepted until enough has been freed.
 #[test]
 fn the_memory_budget_follows_its_limit() {
     for threads in [1, 2] {

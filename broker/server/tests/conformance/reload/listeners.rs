@@ -1,4 +1,4 @@
-//! Listeners come, go and change: those who have come by others do not notice.
+//! Reloads that add, remove and change listeners: clients of other listeners are not affected.
 
 use std::fs;
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -13,7 +13,7 @@ fn connecting(address: SocketAddr, client_id: &str) -> ConnectBuilder<'_> {
     ConnectBuilder::new(Transport::Tcp(address), V5, client_id)
 }
 
-/// Where a listener listens that a reload has added.
+/// The address of a listener added by a reload.
 pub(crate) fn added(answer: &Answer, name: &str) -> SocketAddr {
     let (_, rest) = answer.body.split_once("\"addresses\":{").unwrap_or_else(|| panic!("{}", answer.body));
     let (_, rest) = rest.split_once(&format!("\"{name}\":\"")).unwrap_or_else(|| panic!("{}", answer.body));
@@ -41,7 +41,7 @@ fn removing_a_listener_disconnects_its_clients() {
 
         let answer = world.reload("").expect(200);
         assert_eq!(keys(&answer, "listeners_removed"), ["extra"]);
-        assert!(TcpStream::connect(extra).is_err(), "nobody listens there");
+        assert!(TcpStream::connect(extra).is_err(), "the port is closed");
         for client in &mut five {
             assert_eq!(client.expect_disconnect(), 0x98);
         }
@@ -49,12 +49,12 @@ fn removing_a_listener_disconnects_its_clients() {
         silent.expect_closed();
         stays.publish("t", AtLeastOnce, b"still there");
         assert_eq!(stays.receive().text(), "still there");
-        // The session has nothing to do with the listener.
+        // Sessions do not depend on the listener.
         let mut back = world.broker.connecting(V5, "five").clean_start(false).session_expiry_s(600).open();
         assert!(back.session_present());
         assert_eq!(back.receive().text(), "still there");
         assert_eq!(world.metric("listener_removed_disconnects"), 6);
-        // Again, by the same name: nothing of the first one is left.
+        // A new listener with the same name has no state of the first one.
         let answer = world.reload(&table("extra", "127.0.0.1:0", "")).expect(200);
         connecting(added(&answer, "extra"), "again").open().ping();
     }
@@ -72,14 +72,14 @@ fn a_port_in_use_refuses_the_whole_reload() {
     let refused = world.reload(&format!("{local}{}", table("taken", &taken.to_string(), ""))).expect(422);
     assert!(refused.body.contains(&taken.to_string()) && refused.body.contains("in use"), "{}", refused.body);
     assert_eq!(world.config(), before);
-    assert!(!socket.exists(), "what had been bound is gone");
+    assert!(!socket.exists(), "sockets already bound are removed");
     assert_eq!(client.publish("a/b/c", AtLeastOnce, b""), 0x10);
     world.reload(&local).expect(200);
     assert!(socket.exists());
     assert_eq!(client.publish("a/b/c", AtLeastOnce, b""), 0x90);
 }
 
-/// Another name, or another transport, is another listener; the port is never closed in between.
+/// A changed name or transport makes another listener; the port stays open in between.
 #[test]
 fn another_listener_at_the_same_port_takes_it_over() {
     let folder = Folder::new(&[]);
@@ -111,9 +111,9 @@ fn listener_changes_apply_to_new_connections() {
         assert_eq!(keys(&answer, "applied"), ["listener one: connections"]);
         assert_eq!(keys(&answer, "new_connections"), ["listener one: ack"]);
         assert_eq!(keys(&answer, "listeners_added").len(), 0);
-        assert!(Client::dial(Transport::Tcp(address), V5).is_closed_first(), "there are as many as may be");
+        assert!(Client::dial(Transport::Tcp(address), V5).is_closed_without_data(), "the limit is reached");
         first.iter_mut().for_each(Client::ping);
-        // From here on each connection begins with a header.
+        // From here on each connection starts with a PROXY header.
         world
             .reload(&table("one", "127.0.0.1:0", "auth.anonymous = true\nproxy.trusted = [\"127.0.0.0/8\"]"))
             .expect(200);
@@ -125,15 +125,15 @@ fn listener_changes_apply_to_new_connections() {
         client.send_bytes(b"PROXY TCP4 192.0.2.7 192.0.2.1 40000 1883\r\n");
         client.send_bytes(&connecting(address, "header").bytes());
         client.expect_accepted();
-        // So many from one address; those who are there already have not been counted.
+        // A limit per address; existing connections were not counted.
         let limited = "[limits]\nconnections_per_address = 1\n";
         world.reload(&format!("{limited}{}", table("one", "127.0.0.1:0", ""))).expect(200);
         let mut one = connecting(address, "counted").open();
-        assert!(Client::dial(Transport::Tcp(address), V5).is_closed_first());
+        assert!(Client::dial(Transport::Tcp(address), V5).is_closed_without_data());
         first.iter_mut().for_each(Client::ping);
         drop(first);
         one.ping();
-        assert!(Client::dial(Transport::Tcp(address), V5).is_closed_first());
+        assert!(Client::dial(Transport::Tcp(address), V5).is_closed_without_data());
     }
 }
 
@@ -143,7 +143,7 @@ fn a_unix_socket_gets_another_mode() {
     let path = folder.path().join("s");
     let at = format!("unix:{}", path.display());
     let world = World::within(folder, 1, &table("local", &at, ""), &[]);
-    let mode = || fs::metadata(&path).expect("it is there").permissions().mode() & 0o777;
+    let mode = || fs::metadata(&path).expect("the socket exists").permissions().mode() & 0o777;
     assert_eq!(mode(), 0o660);
     world.reload(&table("local", &at, "mode = \"600\"")).expect(200);
     assert_eq!(mode(), 0o600);
@@ -151,7 +151,7 @@ fn a_unix_socket_gets_another_mode() {
     assert!(!path.exists());
 }
 
-/// Other files, other authorities, other rules for certificates of clients: for handshakes that begin from then on.
+/// Changed keys, authorities and client certificate rules apply to new handshakes.
 #[test]
 fn keys_of_tls_hold_for_new_handshakes() {
     let folder = Folder::new(&[]);
@@ -167,22 +167,25 @@ fn keys_of_tls_hold_for_new_handshakes() {
     let mut other = secured(&all, b);
     other.open(&connecting(b, "other").bytes());
 
-    // A certificate of another authority, and `b` asks for one of the client.
+    // A certificate of another authority, and `b` requests a client certificate.
     let asks = "tls.client_certificates = \"required\"\ntls.client_ca = \"own-ca.pem\"";
     let listeners = format!("{}{}", table("a", "mqtts://127.0.0.1:0", ""), table("b", "mqtts://127.0.0.1:0", asks));
     let answer = world.reload(&format!("{}{listeners}", tls("own", "minimum_version = \"1.3\""))).expect(200);
     let new = ["tls.certificate", "tls.key", "tls.minimum_version"].map(str::to_owned).into_iter();
     let of_b = ["client_certificates", "client_ca"].map(|key| format!("listener b: tls.{key}"));
     assert_eq!(keys(&answer, "new_connections"), new.chain(of_b).collect::<Vec<_>>());
-    assert!(secured(&all, a).exchange(&connecting(a, "c").bytes(), &mut [0; 4]).is_err(), "it shows another one");
+    assert!(secured(&all, a).exchange(&connecting(a, "c").bytes(), &mut [0; 4]).is_err(), "it has another certificate");
     secured(&own, a).open(&connecting(a, "c").bytes());
-    assert!(secured(&own, b).exchange(&connecting(b, "d").bytes(), &mut [0; 4]).is_err(), "it shows none");
+    assert!(
+        secured(&own, b).exchange(&connecting(b, "d").bytes(), &mut [0; 4]).is_err(),
+        "a client certificate is missing"
+    );
     let stream = TcpStream::connect(b).expect("the broker listens");
     own.connect(stream, Some(own.client("device"))).open(&connecting(b, "d").bytes());
     old.ping();
     other.ping();
 
-    // What is wrong changes nothing.
+    // An invalid configuration changes nothing.
     let before = world.config();
     let refused = world.reload(&format!("{}{listeners}", tls("missing", ""))).expect(422);
     assert!(refused.body.contains("missing.pem"), "{}", refused.body);

@@ -1,7 +1,8 @@
-//! Sequences of reloads, right ones and wrong ones, while messages flow: nothing acknowledged is lost, nobody is disconnected whom the
-//! change is not about, and what is wrong changes nothing.
+//! Sequences of valid and invalid reloads under load: no acknowledged message is lost, only affected clients are disconnected, and invalid
+//! configurations change nothing.
 //!
-//! All of it follows from a seed, but for how the threads meet. `TAUTWIRE_RELOAD_STEPS=2000` makes it long, and `TAUTWIRE_RELOAD_SEED=7` another one.
+//! Everything is derived from a seed, except for thread timing. `TAUTWIRE_RELOAD_STEPS=2000` makes the test long, and
+//! `TAUTWIRE_RELOAD_SEED=7` selects another seed.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -33,7 +34,7 @@ impl Rng {
     }
 }
 
-/// What the file says.
+/// The content of the configuration file.
 #[derive(Clone, Default)]
 struct File {
     topic_levels: u64,
@@ -42,7 +43,7 @@ struct File {
     rate: u64,
     certificate: usize,
     has_rules: bool,
-    /// By number: whether it speaks TLS, and how many connections it takes.
+    /// By number: whether it uses TLS, and its connection limit.
     listeners: BTreeMap<u64, (bool, u64)>,
 }
 
@@ -88,14 +89,14 @@ impl File {
 
 const CERTIFICATES: [&str; 2] = ["one", "two"];
 
-/// What would be wrong, one thing at a time.
+/// Introduces one error.
 fn spoil(text: &str, taken: SocketAddr, dice: &mut Rng) -> String {
     let table = |address: &str| format!("[[listener]]\nname = \"wrong\"\naddress = \"{address}\"\n");
     let listener = |address: &str| format!("{text}{}", table(address));
     match dice.roll(6) {
         0 => text.replace("topic_levels", "topic_level"),
         1 => text.replace("session_queue_messages = ", "session_queue_messages = -"),
-        // Where nobody speaks TLS, the files are not read.
+        // Without TLS listeners, the files are not read.
         2 => listener("mqtts://127.0.0.1:0").replace("one.pem", "three.pem").replace("two.pem", "three.pem"),
         3 => text.replace("rules.toml", "none.toml").replace("file = \"\"", "file = \"none.toml\""),
         4 => listener(&taken.to_string()),
@@ -103,7 +104,7 @@ fn spoil(text: &str, taken: SocketAddr, dice: &mut Rng) -> String {
     }
 }
 
-/// Somebody at an extra listener.
+/// A client of an extra listener.
 enum LoadClient {
     Plain(Box<Client>),
     Secured(Box<Secured>),
@@ -173,12 +174,12 @@ fn reloads_under_load_lose_nothing_and_disturb_nobody() {
             .collect();
         let receiving: Vec<_> =
             subscribers.into_iter().map(|client| scope.spawn(move || receive_all(client, CLIENTS))).collect();
-        // If a step fails, the others are not to go on for ever.
+        // If a step fails, the other threads must stop.
         let over = StopOnDrop(&is_over);
         let mut guests: BTreeMap<u64, (bool, SocketAddr, LoadClient)> = BTreeMap::new();
         for step in 0..steps {
             println!("step {step}");
-            go_one_step(&world, &mut file, &mut dice, taken_address, &authorities, &mut guests, step);
+            run_step(&world, &mut file, &mut dice, taken_address, &authorities, &mut guests, step);
         }
         drop(over);
         let published: Vec<u64> = publishing.into_iter().map(|thread| thread.join().expect("it publishes")).collect();
@@ -193,7 +194,7 @@ fn reloads_under_load_lose_nothing_and_disturb_nobody() {
 
 const CLIENTS: usize = 3;
 
-/// When it is dropped, it says that it is over.
+/// Sets the flag when dropped.
 pub(super) struct StopOnDrop<'a>(pub(super) &'a AtomicBool);
 
 impl Drop for StopOnDrop<'_> {
@@ -202,7 +203,7 @@ impl Drop for StopOnDrop<'_> {
     }
 }
 
-fn go_one_step(
+fn run_step(
     world: &World,
     file: &mut File,
     dice: &mut Rng,
@@ -217,7 +218,7 @@ fn go_one_step(
         (0..=dice.roll(3)).for_each(|_| wrong.change(dice));
         let answer = world.reload(&spoil(&wrong.text(), taken, dice)).expect(422);
         assert!(answer.body.contains("errors"), "{}", answer.body);
-        assert_eq!(world.config(), before, "nothing has changed");
+        assert_eq!(world.config(), before, "the configuration is unchanged");
         guests.values_mut().for_each(|(_, _, guest)| guest.ping());
         return;
     }
@@ -226,19 +227,19 @@ fn go_one_step(
     let answer = world.reload(&text).expect(200);
     let config = world.config();
     for line in text.lines().take_while(|line| !line.starts_with("[tls]")) {
-        assert!(config.contains(line), "{line} does not hold:\n{config}");
+        assert!(config.contains(line), "{line} is not in effect:\n{config}");
     }
     let authority = &authorities[file.certificate];
     let (new, gone) = (keys(&answer, "listeners_added"), keys(&answer, "listeners_removed"));
     for number in 0..EXTRA_LISTENERS {
         let name = format!("extra-{number}");
         if gone.contains(&name) {
-            let (_, address, guest) = guests.remove(&number).expect("somebody was there");
+            let (_, address, guest) = guests.remove(&number).expect("a client was connected");
             guest.expect_disconnected();
-            assert!(TcpStream::connect(address).is_err(), "nobody listens at {address}");
+            assert!(TcpStream::connect(address).is_err(), "{address} is closed");
         }
         let Some((is_tls, _)) = file.listeners.get(&number) else {
-            assert!(!guests.contains_key(&number), "{name} is gone, and nobody has said so");
+            assert!(!guests.contains_key(&number), "{name} was removed without being reported");
             continue;
         };
         let address = match guests.get_mut(&number) {
@@ -247,7 +248,7 @@ fn go_one_step(
                 *address
             }
             None => {
-                assert!(new.contains(&name), "{name} has come, and nobody has said so");
+                assert!(new.contains(&name), "{name} was added without being reported");
                 let address = added(&answer, &name);
                 let guest = LoadClient::connect(authority, *is_tls, address, &format!("guest-{step}-{number}"));
                 guests.insert(number, (*is_tls, address, guest));
@@ -258,7 +259,7 @@ fn go_one_step(
     }
 }
 
-/// Publishes numbers from 1 up, one after the other is acknowledged; gives the last one.
+/// Publishes numbers from 1, each acknowledged before the next. Returns the last one.
 fn publish_until(mut client: Client, at: usize, is_over: &AtomicBool) -> u64 {
     let topic = format!("load/{at}");
     let mut number = 0;
@@ -274,7 +275,7 @@ fn publish_until(mut client: Client, at: usize, is_over: &AtomicBool) -> u64 {
     }
 }
 
-/// Receives the numbers of so many publishers, each in order and once; gives the last of each.
+/// Receives the numbers of several publishers, each in order and once. Returns the last of each.
 fn receive_all(mut client: Client, publishers: usize) -> Vec<u64> {
     let mut last = vec![0; publishers];
     let mut ended = 0;
@@ -283,7 +284,7 @@ fn receive_all(mut client: Client, publishers: usize) -> Vec<u64> {
         let at: usize = message.topic().strip_prefix("load/").and_then(|at| at.parse().ok()).expect("a topic");
         let text = message.text().to_owned();
         let (number, end) = text.split_once(' ').unwrap_or((&text, ""));
-        assert_eq!(number.parse(), Ok(last[at] + 1), "of publisher {at}");
+        assert_eq!(number.parse(), Ok(last[at] + 1), "publisher {at}");
         last[at] += 1;
         ended += usize::from(end == "end");
     }

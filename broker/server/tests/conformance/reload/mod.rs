@@ -1,4 +1,4 @@
-//! The configuration changes while the broker runs: all of it in one step, or nothing.
+//! Reloads of the configuration: applied as a whole, or not at all.
 
 mod admin;
 pub(crate) mod bans;
@@ -28,7 +28,7 @@ impl World {
         World::within(folder, threads, file, settings)
     }
 
-    /// The same, in a folder that has other files.
+    /// The same, in a folder with other files.
     pub(crate) fn within(folder: Folder, threads: usize, file: &str, settings: &[&str]) -> World {
         folder.write("token", TOKEN);
         let token = format!("admin.token_file={}", folder.path().join("token").display());
@@ -38,18 +38,18 @@ impl World {
         World { broker, folder, threads }
     }
 
-    /// A broker that runs, and the folder with its token.
+    /// A running broker, and the folder with its token.
     pub(crate) fn of(broker: Broker, folder: Folder) -> World {
         World { broker, folder, threads: 1 }
     }
 
-    /// Writes the file anew and has the broker read it.
+    /// Rewrites the file and reloads it.
     pub(crate) fn reload(&self, file: &str) -> Answer {
         Broker::write_file(self.threads, &self.folder, file);
         self.reload_again()
     }
 
-    /// Has the broker read its file again.
+    /// Reloads the file.
     pub(crate) fn reload_again(&self) -> Answer {
         admin(self.broker.admin_address(), "POST", "/config/reload", "")
     }
@@ -58,7 +58,7 @@ impl World {
         admin(self.broker.admin_address(), "GET", "/metrics", "").expect(200).number(name)
     }
 
-    /// Waits until these numbers together are `value`: another thread may still have to take what was acknowledged.
+    /// Waits until the sum of these metrics is `value`: another thread may still have to process acknowledged messages.
     #[track_caller]
     pub(crate) fn await_sum(&self, names: &[&str], value: u64) {
         let deadline = Instant::now() + EXPECT_TIMEOUT;
@@ -71,13 +71,13 @@ impl World {
         }
     }
 
-    /// The configuration that holds.
+    /// The running configuration.
     pub(crate) fn config(&self) -> String {
         admin(self.broker.admin_address(), "GET", "/config", "").expect(200).body
     }
 }
 
-/// The keys in a list of an answer.
+/// The keys in a list of a response.
 pub(crate) fn keys(answer: &Answer, list: &str) -> Vec<String> {
     let (_, rest) = answer.body.split_once(&format!("\"{list}\":[")).unwrap_or_else(|| panic!("{}", answer.body));
     let (inside, _) = rest.split_once(']').expect("the list ends");
@@ -100,15 +100,15 @@ fn what_is_wrong_changes_nothing_and_what_holds_when_is_said() {
     assert_eq!(keys(&right, "applied"), ["limits.topic_levels"]);
     assert_eq!(keys(&right, "new_connections"), ["mqtt.max_keep_alive_s"]);
     assert_eq!(keys(&right, "after_restart"), ["limits.shard_queue_batches"]);
-    // What holds is what is said to hold.
+    // The reported configuration is in effect.
     let after = world.config();
     assert!(after.contains("topic_levels = 5\n") && after.contains("shard_queue_batches = 64\n"), "{after}");
     let again = world.reload_again().expect(200);
     assert_eq!(keys(&again, "applied").len(), 0);
-    assert_eq!(keys(&again, "after_restart"), ["limits.shard_queue_batches"], "it is still to come");
+    assert_eq!(keys(&again, "after_restart"), ["limits.shard_queue_batches"], "still pending");
 }
 
-/// What cannot change without a restart is named beforehand, by the reload, and until the restart; the running broker keeps to what it has.
+/// A key that needs a restart is reported by diff, by the reload, and until the restart; the running broker keeps the old value.
 #[test]
 fn what_needs_a_restart_is_named() {
     let world = World::new(1, "", &[]);

@@ -1,4 +1,4 @@
-//! A reload is one step for messages, too: none is held to rules of after and contracts of before.
+//! A reload is atomic for messages: none is checked with new rules and old contracts.
 
 use std::fs;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -16,11 +16,11 @@ const DENIED: &str = "[[role]]\nname = \"all\"\nrules = [{ allow = \"subscribe\"
                       [[assign]]\neveryone = true\nroles = \"all\"\n";
 const STRICT: &str =
     "[[contract]]\nname = \"c\"\ntopics = \"t\"\nformat = \"json\"\nschema = \"s.json\"\non_violation = \"reject\"\n";
-/// Of another topic.
+/// For another topic.
 const LOOSE: &str =
     "[[contract]]\nname = \"c\"\ntopics = \"u\"\nformat = \"json\"\nschema = \"s.json\"\non_violation = \"reject\"\n";
 
-/// Either the rules deny the message or the contract rejects it: nothing may get through between the two.
+/// Either the rules deny the message or the contract rejects it: none may pass between the two.
 #[test]
 fn no_message_is_held_to_rules_of_after_and_contracts_of_before() {
     let folder = Folder::new(&[("rules.toml", DENIED)]);
@@ -32,7 +32,7 @@ fn no_message_is_held_to_rules_of_after_and_contracts_of_before() {
     let publishers = ["p-0", "p-1", "p-2"].map(|id| world.broker.connect(V5, id));
     let is_over = AtomicBool::new(false);
     thread::scope(|scope| {
-        // If a step fails, the others are not to go on for ever.
+        // If a step fails, the other threads must stop.
         let over = StopOnDrop(&is_over);
         let publishing: Vec<_> = publishers
             .into_iter()
@@ -44,7 +44,7 @@ fn no_message_is_held_to_rules_of_after_and_contracts_of_before() {
                         match client.publish("t", AtLeastOnce, b"7") {
                             0x87 => seen[0] += 1,
                             0x99 => seen[1] += 1,
-                            other => panic!("a message got through with {other:#x}, after {seen:?} that were refused"),
+                            other => panic!("a message was accepted with {other:#x}, after {seen:?} that were refused"),
                         }
                     }
                     seen
@@ -56,13 +56,13 @@ fn no_message_is_held_to_rules_of_after_and_contracts_of_before() {
             world.folder.write("rules.toml", rules);
             world.folder.write("contracts/contracts.toml", contract);
             world.reload_again().expect(200);
-            // Once the reload has been answered, all of it holds on every thread.
+            // After the response to the reload, all of it is in effect on every thread.
             let mut client = world.broker.connect(V5, "c");
             assert_eq!(client.publish("t", AtLeastOnce, b"7"), if step % 2 == 0 { 0x99 } else { 0x87 });
         }
         drop(over);
         for thread in publishing {
-            let seen = thread.join().expect("nothing gets through");
+            let seen = thread.join().expect("no message is accepted");
             assert!(seen.iter().all(|count| *count > 0), "{seen:?}");
         }
     });

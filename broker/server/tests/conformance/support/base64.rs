@@ -1,4 +1,4 @@
-//! Base64 as SCRAM, password files and tokens have it (RFC 4648, sections 4 and 5), apart from that of the product.
+//! Base64 for SCRAM, password files and tokens (RFC 4648, sections 4 and 5), independent of the product's code.
 
 const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 
@@ -14,7 +14,7 @@ pub(crate) fn base64(bytes: &[u8]) -> String {
     text
 }
 
-/// For URLs and file names, without what fills the last group.
+/// The URL and file name variant, without padding.
 pub(crate) fn base64url(bytes: &[u8]) -> String {
     base64(bytes).trim_end_matches('=').replace('+', "-").replace('/', "_")
 }

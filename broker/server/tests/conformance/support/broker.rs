@@ -1,4 +1,4 @@
-//! A broker process of one's own for one test, on a port the kernel picked.
+//! A broker process for one test, on ports picked by the kernel.
 
 use std::fs;
 use std::io::{BufRead, BufReader, Read};
@@ -16,36 +16,35 @@ use super::connecting::ConnectBuilder;
 use super::folder::Folder;
 use super::wire::Transport;
 
-/// The program under test. `TAUTWIRE_TEST_BINARY` names another build of it (a release build, say).
+/// The program under test. `TAUTWIRE_TEST_BINARY` selects another build, for example a release build.
 pub(crate) fn program() -> String {
     std::env::var("TAUTWIRE_TEST_BINARY").unwrap_or_else(|_| env!("CARGO_BIN_EXE_tautwire").to_owned())
 }
 
-/// Whether tests that do not care how they reach the broker do so by WebSocket: `TAUTWIRE_TEST_TRANSPORT=websocket`.
+/// Whether tests use WebSocket where the transport does not matter: `TAUTWIRE_TEST_TRANSPORT=websocket`.
 fn prefers_websocket() -> bool {
     std::env::var("TAUTWIRE_TEST_TRANSPORT").is_ok_and(|transport| transport == "websocket")
 }
 
-/// Whether brokers keep their state on disk also where a test does not care: `TAUTWIRE_TEST_STATE=disk`.
+/// Whether brokers persist their state where a test does not care: `TAUTWIRE_TEST_STATE=disk`.
 fn prefers_disk() -> bool {
     std::env::var("TAUTWIRE_TEST_STATE").is_ok_and(|state| state == "disk")
 }
 
-/// How long a broker may take to start: it writes and syncs a segment of its log, on a disk that other tests, and the build before them, keep
-/// busy.
+/// Startup timeout: the broker writes and syncs a log segment, on a disk that other tests and the preceding build keep busy.
 const START_TIMEOUT: Duration = Duration::from_secs(120);
 
-/// A running broker, ended when this is dropped.
+/// A running broker, stopped on drop.
 pub(crate) struct Broker {
     child: Child,
     address: SocketAddr,
     websocket_address: SocketAddr,
-    /// Where it listens besides, as it says so.
+    /// Further listening addresses, as printed.
     others: Vec<String>,
-    /// Of the admin API, where `admin.listen` is set.
+    /// The address of the admin API, if `admin.listen` is set.
     admin_address: Option<SocketAddr>,
     log: Option<JoinHandle<String>>,
-    /// Where it keeps its state, if that is a directory of its own.
+    /// The state directory, if the test created one.
     state: Option<Folder>,
 }
 
@@ -73,7 +72,7 @@ impl Broker {
         broker
     }
 
-    /// Starts a broker that listens on these tables `[[listener]]` besides, in a file in this folder, with `KEY=VALUE` settings.
+    /// Starts a broker with `KEY=VALUE` settings that also listens on these `[[listener]]` tables, in a file in this folder.
     pub(crate) fn with_listeners(threads: usize, folder: &Folder, tables: &str, settings: &[&str]) -> Broker {
         let mut command = Command::new(program());
         command.args(Broker::file_arguments(threads, folder, tables, settings));
@@ -82,7 +81,7 @@ impl Broker {
         Broker::spawn_with(command, tables.matches("[[listener]]").count(), has_admin)
     }
 
-    /// The same without tables, of one that writes its log to a file.
+    /// The same without tables, with the log written to a file.
     pub(crate) fn logging_to(log: &Path, threads: usize, folder: &Folder, file: &str, settings: &[&str]) -> Broker {
         let mut command = Command::new("sh");
         command.arg("-c").arg("log=$1; shift; exec \"$0\" \"$@\" 2>\"$log\"").arg(program()).arg(log);
@@ -91,12 +90,12 @@ impl Broker {
         Broker::spawn_with(command, 0, has_admin)
     }
 
-    /// The same of one that must not start; gives what it says.
+    /// The same for a broker that must not start. Returns its output.
     pub(crate) fn refused_with_listeners(folder: &Folder, tables: &str) -> String {
         let arguments = Broker::file_arguments(1, folder, tables, &[]);
         let output = Command::new(program()).args(arguments).output().expect("the broker's program starts");
         assert_eq!(output.status.code(), Some(1), "{output:?}");
-        String::from_utf8(output.stderr).expect("what it says is text")
+        String::from_utf8(output.stderr).expect("the output is text")
     }
 
     fn file_arguments(threads: usize, folder: &Folder, tables: &str, settings: &[&str]) -> Vec<String> {
@@ -107,18 +106,18 @@ impl Broker {
         arguments
     }
 
-    /// Writes the file of [`Broker::with_listeners`] anew.
+    /// Rewrites the file of [`Broker::with_listeners`].
     pub(crate) fn write_file(threads: usize, folder: &Folder, tables: &str) {
         let listen = "listen = [\"127.0.0.1:0\", \"ws://127.0.0.1:0/mqtt\"]";
         folder.write("tautwire.toml", &format!("{listen}\nthreads = {threads}\n{tables}"));
     }
 
-    /// Starts a broker that must not start; gives what it says.
+    /// Starts a broker that must not start. Returns its output.
     pub(crate) fn refused(settings: &[&str]) -> String {
-        Broker::said(Command::new(program()).args(Broker::arguments(1, settings)))
+        Broker::failed_start_output(Command::new(program()).args(Broker::arguments(1, settings)))
     }
 
-    /// Starts a broker that may open `descriptors` files at most.
+    /// Starts a broker that may open at most `descriptors` files.
     pub(crate) fn with_descriptors(descriptors: usize, threads: usize, settings: &[&str]) -> Broker {
         let mut command = Command::new("sh");
         command.arg("-c").arg(format!("ulimit -n {descriptors} && exec \"$0\" \"$@\"")).arg(program());
@@ -126,18 +125,19 @@ impl Broker {
         Broker::spawn(command, false)
     }
 
-    /// Starts a broker by another program, which becomes it: `wrapper` has its name and arguments. `options` are those of `serve`.
-    pub(crate) fn by(wrapper: &[String], options: &[&str], settings: &[&str]) -> Broker {
+    /// Starts a broker through another program that executes it: `wrapper` is its command line. `options` are those of `serve`.
+    pub(crate) fn with_wrapper(wrapper: &[String], options: &[&str], settings: &[&str]) -> Broker {
         let command = Broker::command_by(wrapper, options, settings);
         Broker::spawn(command, settings.iter().any(|setting| setting.starts_with("admin.listen=")))
     }
 
-    /// The same for one that must not start; gives what it says.
+    /// The same for a broker that must not start. Returns its output.
     pub(crate) fn refused_by(wrapper: &[String], options: &[&str], settings: &[&str]) -> String {
-        Broker::said(&mut Broker::command_by(wrapper, options, settings))
+        Broker::failed_start_output(&mut Broker::command_by(wrapper, options, settings))
     }
 
-    /// Starts a broker by another program, which may kill it; says whether it was killed before it listened. It is over in any case.
+    /// Starts a broker through another program that may kill it. Returns whether it was killed before it listened. The process ends in any
+    /// case.
     pub(crate) fn is_killed_at_start(wrapper: &[String], settings: &[&str]) -> bool {
         let mut command = Broker::command_by(wrapper, &[], settings);
         let mut child = command
@@ -146,13 +146,13 @@ impl Broker {
             .stderr(Stdio::null())
             .spawn()
             .expect("the program starts");
-        let mut said = String::new();
+        let mut first_line = String::new();
         let stdout = child.stdout.take().expect("stdout is a pipe");
-        let _ = BufReader::new(stdout).read_line(&mut said);
+        let _ = BufReader::new(stdout).read_line(&mut first_line);
         let _ = child.kill();
         let status = child.wait().expect("it ends");
-        assert!(!said.is_empty() || status.code().is_none(), "it gave up by itself: {status}");
-        said.is_empty()
+        assert!(!first_line.is_empty() || status.code().is_none(), "it failed by itself: {status}");
+        first_line.is_empty()
     }
 
     fn command_by(wrapper: &[String], options: &[&str], settings: &[&str]) -> Command {
@@ -166,23 +166,23 @@ impl Broker {
         command
     }
 
-    fn said(command: &mut Command) -> String {
+    fn failed_start_output(command: &mut Command) -> String {
         let output = command.output().expect("the broker's program starts");
         assert_eq!(output.status.code(), Some(1), "{output:?}");
-        assert!(output.stdout.is_empty(), "it listened before it gave up: {output:?}");
-        String::from_utf8(output.stderr).expect("what it says is text")
+        assert!(output.stdout.is_empty(), "it listened before it failed: {output:?}");
+        String::from_utf8(output.stderr).expect("the output is text")
     }
 
     /// Starts a broker whose disk can be [made to fail](Broker::fail_disk).
-    pub(crate) fn with_mortal_disk(settings: &[&str]) -> Broker {
+    pub(crate) fn with_failable_disk(settings: &[&str]) -> Broker {
         let mut command = Command::new("sh");
-        // Writing beyond a limit is an error then, and not the end of the process.
+        // Exceeding the file size limit is an error then, and does not kill the process.
         command.arg("-c").arg("trap '' XFSZ && exec \"$0\" \"$@\"").arg(program());
         command.args(Broker::arguments(1, settings));
         Broker::spawn(command, settings.iter().any(|setting| setting.starts_with("admin.listen=")))
     }
 
-    /// From now on no file takes a byte.
+    /// Makes all further writes to files fail.
     pub(crate) fn fail_disk(&self) {
         let pid = self.pid().to_string();
         let status = Command::new("prlimit").args(["--fsize=0:0", "--pid", &pid]).status();
@@ -212,7 +212,7 @@ impl Broker {
         Broker::spawn_with(command, 0, has_admin)
     }
 
-    /// Starts it, and waits until it says of so many addresses besides its own two, and of its admin API, that it listens there.
+    /// Starts the process, and waits until it has printed this many further addresses besides its own two, and that of its admin API.
     fn spawn_with(mut command: Command, others: usize, has_admin: bool) -> Broker {
         let mut child = command
             .stdin(Stdio::null())
@@ -223,7 +223,7 @@ impl Broker {
         let stdout = child.stdout.take().expect("stdout is a pipe");
         let mut stderr = child.stderr.take().expect("stderr is a pipe");
         let (ready, address) = mpsc::channel();
-        // Both pipes are drained for the life of the process, so that nothing of the log is lost.
+        // Both pipes are drained for the life of the process, so that no log line is lost.
         thread::spawn(move || {
             for line in BufReader::new(stdout).lines().map_while(Result::ok) {
                 if let Some(address) = line.strip_prefix("listening on ") {
@@ -236,44 +236,44 @@ impl Broker {
             let _ = stderr.read_to_string(&mut text);
             text
         });
-        let said = || address.recv_timeout(START_TIMEOUT).unwrap_or_default();
+        let next_line = || address.recv_timeout(START_TIMEOUT).unwrap_or_default();
         let next = |scheme: &str, path: &str| {
-            let said = said();
-            said.strip_prefix(scheme).and_then(|rest| rest.strip_suffix(path)?.parse().ok())
+            let line = next_line();
+            line.strip_prefix(scheme).and_then(|rest| rest.strip_suffix(path)?.parse().ok())
         };
         let (Some(address), Some(websocket_address)) = (next("mqtt://", ""), next("ws://", "/mqtt")) else {
             let _ = child.kill();
             let _ = child.wait();
-            panic!("the broker did not say where it is listening; its log:\n{}", log.join().unwrap_or_default());
+            panic!("the broker did not print its addresses; its log:\n{}", log.join().unwrap_or_default());
         };
-        let others = (0..others).map(|_| said()).collect();
+        let others = (0..others).map(|_| next_line()).collect();
         let admin_address = if has_admin { next("http://", "") } else { None };
         Broker { child, address, websocket_address, others, admin_address, log: Some(log), state: None }
     }
 
-    /// Where the broker listens.
+    /// The address of the MQTT listener.
     pub(crate) fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// Where the broker listens for WebSockets, with the path `/mqtt`.
+    /// The address of the WebSocket listener, with the path `/mqtt`.
     pub(crate) fn websocket_address(&self) -> SocketAddr {
         self.websocket_address
     }
 
-    /// The address of a table `[[listener]]`, as the broker says that it listens there.
+    /// The address of a `[[listener]]` table, as printed.
     pub(crate) fn other(&self, index: usize) -> &str {
         &self.others[index]
     }
 
-    /// The IP address and port of a table `[[listener]]`.
+    /// The IP address and port of a `[[listener]]` table.
     pub(crate) fn other_address(&self, index: usize) -> SocketAddr {
-        let said = self.other(index);
-        let (_, rest) = said.split_once("://").expect("it has a scheme");
+        let address = self.other(index);
+        let (_, rest) = address.split_once("://").expect("it has a scheme");
         rest.split('/').next().and_then(|address| address.parse().ok()).expect("it has an IP address and a port")
     }
 
-    /// Where the broker serves the admin API.
+    /// The address of the admin API.
     pub(crate) fn admin_address(&self) -> SocketAddr {
         self.admin_address.expect("the test has set admin.listen")
     }
@@ -293,27 +293,27 @@ impl Broker {
         self.child.id()
     }
 
-    /// A clean-start connection, accepted.
+    /// Connects with a clean start, and expects success.
     pub(crate) fn connect(&self, version: ProtocolVersion, client_id: &str) -> Client {
         self.connecting(version, client_id).open()
     }
 
-    /// A connection whose CONNECT is still to be filled in.
+    /// A builder for a connection.
     pub(crate) fn connecting<'a>(&self, version: ProtocolVersion, client_id: &'a str) -> ConnectBuilder<'a> {
         ConnectBuilder::new(self.transport(), version, client_id)
     }
 
-    /// The same by WebSocket.
+    /// The same over WebSocket.
     pub(crate) fn websocket_builder<'a>(&self, version: ProtocolVersion, client_id: &'a str) -> ConnectBuilder<'a> {
         ConnectBuilder::new(Transport::WebSocket(self.websocket_address), version, client_id)
     }
 
-    /// A clean-start connection by WebSocket, accepted.
+    /// Connects over WebSocket with a clean start, and expects success.
     pub(crate) fn connect_websocket(&self, version: ProtocolVersion, client_id: &str) -> Client {
         self.websocket_builder(version, client_id).open()
     }
 
-    /// A connection on which nothing has been said yet.
+    /// A connection on which nothing has been sent.
     pub(crate) fn dial(&self, version: ProtocolVersion) -> Client {
         Client::dial(self.transport(), version)
     }
@@ -326,7 +326,7 @@ impl Broker {
         kilobytes.expect("VmRSS is a number of kilobytes") * 1024
     }
 
-    /// Waits until resident memory is at most `bytes`, polling through the broker itself: each look follows a ping.
+    /// Waits until resident memory is at most `bytes`, polling through the broker itself: each check follows a ping.
     pub(crate) fn resident_comes_down_to(&self, bytes: u64) {
         let mut witness = self.connect(ProtocolVersion::V5, "memory-witness");
         let deadline = Instant::now() + EXPECT_TIMEOUT;
@@ -343,7 +343,7 @@ impl Broker {
 
     /// Processor time the broker has used so far.
     pub(crate) fn cpu_time(&self) -> Duration {
-        /// Clock ticks of `/proc` in a second; Linux has shown programs this number on every machine for decades.
+        /// Clock ticks of `/proc` per second; Linux has used this number for programs on every machine for decades.
         const TICKS_PER_SECOND: u64 = 100;
         let stat = fs::read_to_string(format!("/proc/{}/stat", self.pid())).expect("the broker is running");
         // The name in parentheses is the second field; user and system time are the 14th and 15th.
@@ -352,19 +352,19 @@ impl Broker {
         Duration::from_millis(ticks * 1000 / TICKS_PER_SECOND)
     }
 
-    /// Has the broker end; gives all that it has logged.
+    /// Stops the broker. Returns its log.
     pub(crate) fn end(mut self) -> String {
-        // Killed, it would lose the lines that are still to be written.
+        // SIGKILL would lose the lines still to be written.
         self.signal("TERM");
         let _ = self.child.wait();
         self.log.take().and_then(|log| log.join().ok()).unwrap_or_default()
     }
 
-    /// Waits for the process to end by itself; gives its exit code.
+    /// Waits for the process to end by itself. Returns its exit code.
     pub(crate) fn exit_code(&mut self) -> Option<i32> {
         let deadline = Instant::now() + EXPECT_TIMEOUT;
         loop {
-            if let Some(status) = self.child.try_wait().expect("the process can be asked for") {
+            if let Some(status) = self.child.try_wait().expect("the process can be polled") {
                 return status.code();
             }
             assert!(Instant::now() < deadline, "the broker still runs {EXPECT_TIMEOUT:?} later");
@@ -389,8 +389,8 @@ impl Drop for Broker {
     }
 }
 
-/// The client comes back to its session.
-pub(crate) fn back(broker: &Broker, version: ProtocolVersion, client_id: &str) -> Client {
+/// Reconnects a client to its session.
+pub(crate) fn reconnect(broker: &Broker, version: ProtocolVersion, client_id: &str) -> Client {
     let client = broker.connecting(version, client_id).persistent().open();
     assert!(client.session_present(), "{client_id} has lost its session");
     client

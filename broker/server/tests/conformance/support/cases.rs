@@ -1,4 +1,4 @@
-//! One test body, run for each protocol version and number of threads it speaks about.
+//! Runs a test body for each protocol version and number of threads.
 
 use std::thread;
 
@@ -30,7 +30,7 @@ pub(crate) fn every_case(body: impl Fn(Case) + Sync) {
     run(&[ProtocolVersion::V3_1_1, ProtocolVersion::V5], &[1, 2], body);
 }
 
-/// Runs `body` for 3.1.1 and 5.0 on one thread, both at once: for what happens on one connection alone.
+/// Runs `body` for 3.1.1 and 5.0 on one thread, both at once: for behaviour of a single connection.
 pub(crate) fn every_version(body: impl Fn(Case) + Sync) {
     run(&[ProtocolVersion::V3_1_1, ProtocolVersion::V5], &[1], body);
 }

@@ -16,19 +16,19 @@ use super::message::{Message, OutgoingPublish};
 use super::property::subscription_identifier;
 use super::wire::{Transport, Wire};
 
-/// How long one expectation may take, also on a machine that is busy with other things. No test waits this long unless it fails.
+/// Timeout of one expectation, also on a busy machine. No test waits this long unless it fails.
 pub(crate) const EXPECT_TIMEOUT: Duration = Duration::from_secs(90);
 
-/// So much of what is no packet is shown when a test fails.
+/// Bytes of incomplete data shown when a test fails.
 const HEAD_BYTES: usize = 32;
-/// How long a write may wait for room in the kernel before that counts as full.
+/// How long a write waits for room in the kernel before it counts as blocked.
 const WRITE_TIMEOUT: Duration = Duration::from_millis(200);
 
 /// One connection to the broker.
 pub(crate) struct Client {
     stream: Wire,
     version: ProtocolVersion,
-    /// What has arrived; the first `taken` bytes have been handed out.
+    /// Received data; the first `taken` bytes have been consumed.
     received: Vec<u8>,
     taken: usize,
     /// Messages that arrived while the test waited for an acknowledgement.
@@ -37,7 +37,7 @@ pub(crate) struct Client {
     connack: Option<OwnedPacket>,
 }
 
-/// What `Client::read` found.
+/// The result of `Client::read`.
 enum Arrival {
     Packet(OwnedPacket),
     Closed,
@@ -49,7 +49,7 @@ impl Client {
         Client::on(Wire::dial(transport), version)
     }
 
-    /// A client at this end of a connection.
+    /// A client on an existing connection.
     pub(crate) fn on(stream: Wire, version: ProtocolVersion) -> Client {
         Client {
             stream,
@@ -66,7 +66,7 @@ impl Client {
         self.version
     }
 
-    /// Expects a CONNACK with Reason Code 0x00 and keeps it for [`Client::connack`].
+    /// Expects a CONNACK with Reason Code 0x00 and stores it for [`Client::connack`].
     #[track_caller]
     pub(crate) fn expect_accepted(&mut self) {
         let packet = self.next();
@@ -77,7 +77,7 @@ impl Client {
         self.connack = Some(packet);
     }
 
-    /// Expects a CONNACK that refuses; gives its code as it stands on the wire in this version.
+    /// Expects a CONNACK that refuses. Returns its code as encoded in this version.
     #[track_caller]
     pub(crate) fn expect_connack_code(&mut self) -> u8 {
         let version = self.version;
@@ -111,15 +111,15 @@ impl Client {
 // Sending.
 impl Client {
     pub(crate) fn send_bytes(&mut self, bytes: &[u8]) {
-        self.stream.write_all(bytes).expect("the broker takes what is written");
+        self.stream.write_all(bytes).expect("the broker accepts the data");
     }
 
-    /// Sends what the broker may refuse midway: a reset while writing is no failure here.
+    /// Sends data that the broker may refuse midway: a reset while writing is not a failure.
     pub(crate) fn send_bytes_unless_closed(&mut self, bytes: &[u8]) {
         let _ = self.stream.write_all(bytes);
     }
 
-    /// Writes what the kernel takes within a moment; gives how many bytes that were, perhaps not whole packets.
+    /// Writes what the kernel accepts within a moment. Returns the number of bytes, possibly not whole packets.
     pub(crate) fn send_what_fits(&mut self, bytes: &[u8]) -> usize {
         self.stream.set_write_timeout(Some(WRITE_TIMEOUT)).expect("a positive time is a valid timeout");
         match self.stream.write(bytes) {
@@ -146,7 +146,7 @@ impl Client {
         packet_id(self.last_packet_id)
     }
 
-    /// Sends a PUBLISH and waits for nothing; gives its Packet Identifier (unused at QoS 0).
+    /// Sends a PUBLISH without waiting. Returns its Packet Identifier (unused at QoS 0).
     pub(crate) fn send_publish(&mut self, outgoing: &OutgoingPublish<'_>) -> u16 {
         let id = if outgoing.qos == QoS::AtMostOnce { packet_id(1) } else { self.next_packet_id() };
         self.send_publish_as(outgoing, id.get());
@@ -188,7 +188,7 @@ impl Client {
         self.send(&Packet::Auth(auth));
     }
 
-    /// Sends a SUBSCRIBE and waits for nothing; gives its Packet Identifier.
+    /// Sends a SUBSCRIBE without waiting. Returns its Packet Identifier.
     pub(crate) fn send_subscribe(
         &mut self,
         filters: &[(&str, SubscriptionOptions)],
@@ -219,7 +219,7 @@ impl Client {
         self.deliver(&OutgoingPublish::new(topic, qos, payload))
     }
 
-    /// Publishes and completes the handshake; gives the Reason Code of the PUBACK or PUBREC (0 at QoS 0).
+    /// Publishes and completes the handshake. Returns the Reason Code of the PUBACK or PUBREC (0 at QoS 0).
     #[track_caller]
     pub(crate) fn deliver(&mut self, outgoing: &OutgoingPublish<'_>) -> u8 {
         let id = self.send_publish(outgoing);
@@ -237,27 +237,27 @@ impl Client {
         }
     }
 
-    /// Subscribes to one filter and expects the QoS asked for to be granted.
+    /// Subscribes to one filter and expects the requested QoS to be granted.
     #[track_caller]
     pub(crate) fn subscribe(&mut self, filter: &str, qos: QoS) {
         self.subscribe_as(filter, options(qos));
     }
 
-    /// Subscribes to one filter with options and expects the QoS asked for to be granted.
+    /// Subscribes to one filter with options and expects the requested QoS to be granted.
     #[track_caller]
     pub(crate) fn subscribe_as(&mut self, filter: &str, options: SubscriptionOptions) {
         let codes = self.subscribe_all(&[(filter, options)], &[]);
         assert_eq!(codes, [options.qos.as_u8()], "SUBACK for {filter}");
     }
 
-    /// Subscribes to one filter with a Subscription Identifier and expects the QoS asked for to be granted.
+    /// Subscribes to one filter with a Subscription Identifier and expects the requested QoS to be granted.
     #[track_caller]
     pub(crate) fn subscribe_identified(&mut self, filter: &str, qos: QoS, identifier: u32) {
         let codes = self.subscribe_all(&[(filter, options(qos))], &[subscription_identifier(identifier)]);
         assert_eq!(codes, [qos.as_u8()], "SUBACK for {filter}");
     }
 
-    /// Sends one SUBSCRIBE and gives the codes of its SUBACK.
+    /// Sends one SUBSCRIBE. Returns the codes of its SUBACK.
     #[track_caller]
     pub(crate) fn subscribe_all(
         &mut self,
@@ -268,7 +268,7 @@ impl Client {
         self.expect_suback(id)
     }
 
-    /// Sends one UNSUBSCRIBE and gives the codes of its UNSUBACK (none in 3.1.1).
+    /// Sends one UNSUBSCRIBE. Returns the codes of its UNSUBACK (none in 3.1.1).
     #[track_caller]
     pub(crate) fn unsubscribe(&mut self, filters: &[&str]) -> Vec<u8> {
         let id = self.next_packet_id();
@@ -287,21 +287,21 @@ impl Client {
         })
     }
 
-    /// PINGREQ and its PINGRESP: what was sent before is processed, and its answers to this client have arrived.
+    /// PINGREQ and PINGRESP: everything sent before is processed, and its answers to this client have arrived.
     #[track_caller]
     pub(crate) fn ping(&mut self) {
         self.send(&Packet::PingReq);
         self.acknowledgement("PINGRESP", |packet| matches!(packet, Packet::PingResp).then_some(()));
     }
 
-    /// A ping that does not mind acknowledgements, for a test that is about to break the connection over them.
+    /// A ping that ignores acknowledgements, for a test that is about to break the connection.
     #[track_caller]
     pub(crate) fn ping_ignoring_acknowledgements(&mut self) {
         self.send(&Packet::PingReq);
         while !matches!(self.next().as_packet(), Packet::PingResp) {}
     }
 
-    /// Disconnects normally and waits until the broker has closed: the broker has then seen it.
+    /// Disconnects normally and waits until the broker has closed and thus processed it.
     #[track_caller]
     pub(crate) fn disconnect(self) {
         self.disconnect_as(DisconnectReason::NormalDisconnection, &[]);
@@ -324,13 +324,13 @@ impl Client {
 
 // Expecting.
 impl Client {
-    /// The next packet, whatever it is: messages that came during an exchange first.
+    /// The next packet of any type; messages that arrived during an exchange come first.
     #[track_caller]
     pub(crate) fn next(&mut self) -> OwnedPacket {
         self.next_or_closed().expect("the broker sends a packet and does not close the connection")
     }
 
-    /// The next packet, or none when the broker closes instead.
+    /// The next packet, or `None` if the broker closes instead.
     #[track_caller]
     pub(crate) fn next_or_closed(&mut self) -> Option<OwnedPacket> {
         if let Some(packet) = self.waiting.pop_front() {
@@ -342,7 +342,7 @@ impl Client {
         }
     }
 
-    /// The next packet, or none when it does not come before `deadline`.
+    /// The next packet, or `None` if it does not arrive before `deadline`.
     #[track_caller]
     pub(crate) fn next_before(&mut self, deadline: Instant) -> Option<OwnedPacket> {
         if let Some(packet) = self.waiting.pop_front() {
@@ -354,7 +354,7 @@ impl Client {
         }
     }
 
-    /// Whether anything, the end of the connection included, arrives within `patience` or has arrived unread.
+    /// Whether anything, including the end of the connection, arrives within `patience` or is unread.
     pub(crate) fn has_input_within(&self, patience: Duration) -> bool {
         self.stream.set_read_timeout(Some(patience)).expect("a positive time is a valid timeout");
         loop {
@@ -366,9 +366,9 @@ impl Client {
         }
     }
 
-    /// Waits for the broker to say something or to close; says whether it has closed without a word.
+    /// Waits for data or the end of the connection. Returns whether the connection was closed without data.
     #[track_caller]
-    pub(crate) fn is_closed_first(&mut self) -> bool {
+    pub(crate) fn is_closed_without_data(&mut self) -> bool {
         self.stream.set_read_timeout(Some(EXPECT_TIMEOUT)).expect("a positive time is a valid timeout");
         loop {
             match self.stream.peek(&mut [0]) {
@@ -380,7 +380,7 @@ impl Client {
         }
     }
 
-    /// Sends one byte after the other, ten a second, until the broker answers or closes.
+    /// Sends single bytes, ten a second, until the broker answers or closes.
     #[track_caller]
     pub(crate) fn trickle_until_answered(&mut self, bytes: impl IntoIterator<Item = u8>) {
         let deadline = Instant::now() + EXPECT_TIMEOUT;
@@ -389,9 +389,9 @@ impl Client {
             if self.has_input_within(Duration::from_millis(100)) {
                 return;
             }
-            assert!(Instant::now() < deadline, "the broker still takes single bytes {EXPECT_TIMEOUT:?} later");
+            assert!(Instant::now() < deadline, "the broker still accepts single bytes {EXPECT_TIMEOUT:?} later");
         }
-        panic!("the broker took every byte and did not answer");
+        panic!("the broker accepted every byte and did not answer");
     }
 
     /// The next `count` bytes, whatever they mean.
@@ -406,7 +406,7 @@ impl Client {
         bytes
     }
 
-    /// Everything that still comes until the broker closes, as bytes.
+    /// All bytes until the broker closes.
     #[track_caller]
     pub(crate) fn bytes_until_closed(&mut self) -> Vec<u8> {
         self.stream.set_read_timeout(Some(EXPECT_TIMEOUT)).expect("a positive time is a valid timeout");
@@ -430,7 +430,7 @@ impl Client {
         }
     }
 
-    /// The next packet, which must be a PUBLISH at QoS 0; none when it does not come before `deadline`.
+    /// The next packet, which must be a PUBLISH at QoS 0; `None` if it does not arrive before `deadline`.
     #[track_caller]
     pub(crate) fn publish_before(&mut self, deadline: Instant) -> Option<Message> {
         while self.waiting.is_empty() {
@@ -444,7 +444,7 @@ impl Client {
         Some(message)
     }
 
-    /// The next packet: a PUBLISH, which is not acknowledged, or none when it is a DISCONNECT, which stays to be expected.
+    /// The next packet: a PUBLISH, which is not acknowledged, or `None` for a DISCONNECT, which stays to be expected.
     #[track_caller]
     pub(crate) fn publish_or_disconnect(&mut self) -> Option<Message> {
         let packet = self.next();
@@ -453,7 +453,7 @@ impl Client {
         is_publish.then(|| self.expect_publish())
     }
 
-    /// The answer to a message at QoS 1 that is not accepted: a PUBACK that refuses it, or a DISCONNECT.
+    /// The refusal of a QoS 1 message: a PUBACK with an error, or a DISCONNECT.
     #[track_caller]
     pub(crate) fn expect_refusal(&mut self) -> u8 {
         let packet = self.next();
@@ -466,7 +466,7 @@ impl Client {
         }
     }
 
-    /// A message that came while the test waited for something else.
+    /// A message that arrived while the test waited for something else.
     pub(crate) fn pending_message(&mut self) -> Option<Message> {
         let packet = self.waiting.pop_front()?;
         match packet.as_packet() {
@@ -475,7 +475,7 @@ impl Client {
         }
     }
 
-    /// Forgets messages that came while the test waited for something else.
+    /// Drops messages that arrived while the test waited for something else.
     pub(crate) fn discard_pending_messages(&mut self) {
         self.waiting.clear();
     }
@@ -502,7 +502,7 @@ impl Client {
         }
     }
 
-    /// Receives `count` messages, acknowledged, and gives their payloads as text.
+    /// Receives and acknowledges `count` messages. Returns their payloads as text.
     #[track_caller]
     pub(crate) fn receive_texts(&mut self, count: usize) -> Vec<String> {
         (0..count).map(|_| self.receive().text().to_owned()).collect()
@@ -550,7 +550,7 @@ impl Client {
         })
     }
 
-    /// Reads until `take` accepts a packet. Messages that come first are kept for later; anything else is a failure.
+    /// Reads until `take` accepts a packet. Messages that arrive first are kept for later; anything else is a failure.
     #[track_caller]
     pub(crate) fn acknowledgement<T>(&mut self, what: &str, take: impl Fn(&Packet<'_>) -> Option<T>) -> T {
         let deadline = Instant::now() + EXPECT_TIMEOUT;
@@ -568,7 +568,7 @@ impl Client {
         }
     }
 
-    /// Expects a DISCONNECT and then the end of the connection; gives its Reason Code.
+    /// Expects a DISCONNECT and then the end of the connection. Returns its Reason Code.
     #[track_caller]
     pub(crate) fn expect_disconnect(&mut self) -> u8 {
         let packet = self.next();
@@ -584,7 +584,7 @@ impl Client {
         reason
     }
 
-    /// Expects to be thrown out for `reason`: told so in 5.0, silently in 3.1.1, where no server DISCONNECT exists.
+    /// Expects to be disconnected for `reason`: with DISCONNECT in 5.0, without in 3.1.1, which has no server DISCONNECT.
     #[track_caller]
     pub(crate) fn expect_server_disconnect(&mut self, reason: ReasonCode) {
         if self.version.is_v5() {
@@ -605,7 +605,7 @@ impl Client {
         }
     }
 
-    /// Everything that still comes until the broker closes.
+    /// All packets until the broker closes.
     #[track_caller]
     pub(crate) fn packets_until_closed(&mut self) -> Vec<OwnedPacket> {
         let deadline = Instant::now() + EXPECT_TIMEOUT;
@@ -616,7 +616,7 @@ impl Client {
         packets
     }
 
-    /// Expects that nothing has been sent to this client so far: its next packet is the answer to a ping.
+    /// Expects that nothing was sent to this client so far: its next packet is the answer to a ping.
     #[track_caller]
     pub(crate) fn expect_nothing(&mut self) {
         self.ping();
@@ -628,7 +628,7 @@ impl Client {
     fn read(&mut self, deadline: Instant) -> Arrival {
         match self.read_before(deadline) {
             Some(arrival) => arrival,
-            None => panic!("nothing came for {EXPECT_TIMEOUT:?}"),
+            None => panic!("nothing arrived for {EXPECT_TIMEOUT:?}"),
         }
     }
 
@@ -668,7 +668,7 @@ impl Client {
         let options = DecodeOptions::new(self.version);
         match decode(&self.received[self.taken..], &options) {
             Ok((packet, consumed)) => {
-                let packet = packet.to_owned_packet().expect("what was decoded can be owned");
+                let packet = packet.to_owned_packet().expect("a decoded packet can be owned");
                 self.taken += consumed;
                 Some(packet)
             }
@@ -677,7 +677,7 @@ impl Client {
         }
     }
 
-    /// The first of the bytes that are no packet yet.
+    /// The first bytes of an incomplete packet.
     fn head(&self) -> &[u8] {
         let rest = &self.received[self.taken..];
         &rest[..rest.len().min(HEAD_BYTES)]
@@ -694,7 +694,7 @@ pub(crate) fn options(qos: QoS) -> SubscriptionOptions {
     SubscriptionOptions::with_qos(qos)
 }
 
-/// A Packet Identifier; the test gives no zero.
+/// A Packet Identifier, not zero.
 pub(crate) fn packet_id(id: u16) -> PacketId {
     PacketId::new(id).expect("Packet Identifiers are not zero")
 }

@@ -1,4 +1,4 @@
-//! A CONNECT being filled in, and what becomes of it.
+//! A builder for CONNECT.
 
 use tautwire_protocol::{Connect, Packet, Properties, Property, ProtocolVersion, QoS, TopicName, Will};
 
@@ -8,7 +8,7 @@ use super::wire::Transport;
 /// Never: the largest Session Expiry Interval.
 pub(crate) const NEVER: u32 = u32::MAX;
 
-/// A CONNECT to send. Clean start, a keep alive of 60 s and no properties unless told otherwise.
+/// A CONNECT to send. Defaults: clean start, a keep alive of 600 s, no properties.
 #[derive(Clone)]
 pub(crate) struct ConnectBuilder<'a> {
     transport: Transport,
@@ -22,7 +22,7 @@ pub(crate) struct ConnectBuilder<'a> {
     will: Option<WillMessage<'a>>,
 }
 
-/// A Will Message to leave with the broker.
+/// A Will Message.
 #[derive(Clone)]
 pub(crate) struct WillMessage<'a> {
     topic: &'a str,
@@ -65,7 +65,7 @@ impl<'a> ConnectBuilder<'a> {
             version,
             client_id,
             clean_start: true,
-            // No test is silent for so long, however busy the machine is.
+            // No test is silent for this long, however busy the machine is.
             keep_alive_s: 600,
             user_name: None,
             password: None,
@@ -79,7 +79,7 @@ impl<'a> ConnectBuilder<'a> {
         self
     }
 
-    /// A session that outlives the connection and is resumed: clean session 0, or clean start 0 and no expiry.
+    /// A persistent session: clean session 0, or clean start 0 without expiry.
     pub(crate) fn persistent(self) -> ConnectBuilder<'a> {
         if self.version.is_v5() { self.clean_start(false).session_expiry_s(NEVER) } else { self.clean_start(false) }
     }
@@ -113,7 +113,7 @@ impl<'a> ConnectBuilder<'a> {
         self
     }
 
-    /// Connects and expects to be accepted.
+    /// Connects and expects success.
     #[track_caller]
     pub(crate) fn open(&self) -> Client {
         let mut client = self.send();
@@ -121,8 +121,8 @@ impl<'a> ConnectBuilder<'a> {
         client
     }
 
-    /// Connects, expects a CONNACK that refuses and then the end of the connection; gives the code it carried:
-    /// a Reason Code of 5.0, or a return code of 3.1.1.
+    /// Connects, and expects a CONNACK with an error and the end of the connection. Returns the code: a Reason Code of 5.0, or a return
+    /// code of 3.1.1.
     #[track_caller]
     pub(crate) fn refused(&self) -> u8 {
         let mut client = self.send();
@@ -138,14 +138,14 @@ impl<'a> ConnectBuilder<'a> {
         client
     }
 
-    /// Sends the CONNECT, if the broker does not close the connection before that.
+    /// Sends the CONNECT, unless the broker closes the connection first.
     pub(crate) fn send_unless_closed(&self) -> Client {
         let mut client = Client::dial(self.transport, self.version);
         client.send_bytes_unless_closed(&self.bytes());
         client
     }
 
-    /// The CONNECT as it goes over the wire.
+    /// The encoded CONNECT.
     pub(crate) fn bytes(&self) -> Vec<u8> {
         let will = self.will.as_ref().map(|will| Will {
             topic: TopicName::new(will.topic).expect("the test names a valid will topic"),

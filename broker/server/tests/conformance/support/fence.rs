@@ -1,13 +1,13 @@
-//! Proof of absence: what did not overtake a later message on the same way did not happen.
+//! Proof of absence: what has not arrived before a later message on the same path was not sent.
 
 use tautwire_protocol::QoS;
 
 use super::client::Client;
 
-/// Expects that none of the messages `publisher` has published so far is on its way to `subscriber`.
+/// Expects that no message `publisher` has published so far is on its way to `subscriber`.
 ///
-/// The subscriber subscribes to a topic of its own, the publisher publishes there, and that message must be the first
-/// to arrive. Both clients stay usable.
+/// The subscriber subscribes to a topic of its own, the publisher publishes there, and that message must be the first to arrive. Both
+/// clients stay usable.
 #[track_caller]
 pub(crate) fn expect_nothing_from(publisher: &mut Client, subscriber: &mut Client) {
     const FENCE: &str = "fence/absence";

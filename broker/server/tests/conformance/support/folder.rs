@@ -1,14 +1,14 @@
-//! A folder of one's own for one test.
+//! A temporary folder for one test.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// A folder that is removed with all that is in it when this is dropped.
+/// A folder that is removed with its content on drop.
 pub(crate) struct Folder(PathBuf);
 
 impl Folder {
-    /// With these files.
+    /// Creates the folder with these files.
     pub(crate) fn new(files: &[(&str, &str)]) -> Folder {
         static NUMBER: AtomicU32 = AtomicU32::new(0);
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
@@ -34,7 +34,7 @@ impl Folder {
         &self.0
     }
 
-    /// The names of the files in a folder within, sorted.
+    /// The names of the files in a subfolder, sorted.
     pub(crate) fn names(&self, folder: &str) -> Vec<String> {
         let Ok(entries) = fs::read_dir(self.0.join(folder)) else { return Vec::new() };
         let mut names: Vec<String> =

@@ -1,4 +1,4 @@
-//! As much of an HTTP client as the tests of the admin API need.
+//! A minimal HTTP client for the tests of the admin API.
 
 use std::io::{ErrorKind, Read, Write as _};
 use std::net::{SocketAddr, TcpStream};
@@ -8,7 +8,7 @@ use super::client::EXPECT_TIMEOUT;
 /// The token of brokers under test.
 pub(crate) const TOKEN: &str = "a-token-for-tests-0123456789";
 
-/// What the server answered.
+/// A response of the server.
 #[derive(Debug)]
 pub(crate) struct Answer {
     pub(crate) status: u16,
@@ -28,7 +28,7 @@ pub(crate) fn admin(address: SocketAddr, method: &str, path: &str, body: &str) -
     exchange(address, request.as_bytes())
 }
 
-/// A request with the token that has these bytes as its body, and these fields, each with its line end.
+/// A request with the token, a body, and header fields, each with its line end.
 #[track_caller]
 pub(crate) fn post(address: SocketAddr, path: &str, fields: &str, body: &[u8]) -> Answer {
     let head = format!(
@@ -38,11 +38,11 @@ pub(crate) fn post(address: SocketAddr, path: &str, fields: &str, body: &[u8]) -
     exchange(address, &[head.as_bytes(), body].concat())
 }
 
-/// Sends these bytes and reads the answer.
+/// Sends these bytes and reads the response.
 #[track_caller]
 pub(crate) fn exchange(address: SocketAddr, request: &[u8]) -> Answer {
     let mut stream = dial(address);
-    // A server that refuses early need not read to the end.
+    // A server that rejects early need not read everything.
     let _ = stream.write_all(request);
     Answer::read(&answer_bytes(&mut stream, false))
 }
@@ -55,7 +55,7 @@ pub(crate) fn dial(address: SocketAddr) -> TcpStream {
     stream
 }
 
-/// Reads one answer, which says how long it is or ends with its connection, and nothing that follows it.
+/// Reads exactly one response, delimited by its length or by the end of the connection.
 #[track_caller]
 pub(crate) fn answer_bytes(stream: &mut impl Read, is_of_head: bool) -> Vec<u8> {
     let mut bytes = Vec::new();
@@ -66,7 +66,7 @@ pub(crate) fn answer_bytes(stream: &mut impl Read, is_of_head: bool) -> Vec<u8> 
             Ok(_) => bytes.extend_from_slice(&byte),
             // With a timeout the kernel does not restart the call of a process that was stopped.
             Err(error) if error.kind() == ErrorKind::Interrupted => {}
-            Err(error) => panic!("no answer comes: {error}"),
+            Err(error) => panic!("no response arrives: {error}"),
         }
     }
     let head = String::from_utf8_lossy(&bytes).into_owned();
@@ -78,11 +78,11 @@ pub(crate) fn answer_bytes(stream: &mut impl Read, is_of_head: bool) -> Vec<u8> 
     let length: usize = length.unwrap_or_else(|| panic!("no length: {head}"));
     let at = bytes.len();
     bytes.resize(at + length, 0);
-    stream.read_exact(&mut bytes[at..]).expect("the body comes");
+    stream.read_exact(&mut bytes[at..]).expect("the body arrives");
     bytes
 }
 
-/// The value of a field of a head, in whichever case its name is written.
+/// The value of a header field; the case of its name does not matter.
 pub(crate) fn field<'h>(head: &'h str, name: &str) -> Option<&'h str> {
     let mut fields = head.lines().filter_map(|line| line.split_once(':'));
     fields.find(|(named, _)| named.eq_ignore_ascii_case(name)).map(|(_, value)| value.trim())
@@ -113,14 +113,14 @@ impl Answer {
     }
 }
 
-/// A request with these fields, each with its line end, and without the token.
+/// A request without the token, with these header fields, each with its line end.
 #[track_caller]
 pub(crate) fn ask(address: SocketAddr, method: &str, path: &str, fields: &str, body: &str) -> Answer {
     let length = format!("Content-Length: {}\r\n", body.len());
     exchange(address, format!("{method} {path} HTTP/1.1\r\nHost: admin\r\n{fields}{length}\r\n{body}").as_bytes())
 }
 
-/// The field by which a request carries a token.
+/// The header field with a token.
 pub(crate) fn bearer(token: &str) -> String {
     format!("Authorization: Bearer {token}\r\n")
 }

@@ -19,7 +19,7 @@ impl<'a> OutgoingPublish<'a> {
         OutgoingPublish { topic: Some(topic), qos, payload, retain: false, dup: false, properties: Vec::new() }
     }
 
-    /// A PUBLISH with an empty Topic Name; its Topic Alias stands for it.
+    /// A PUBLISH with an empty Topic Name, which its Topic Alias replaces.
     pub(crate) fn by_alias(alias: u16, qos: QoS, payload: &'a [u8]) -> OutgoingPublish<'a> {
         OutgoingPublish { topic: None, qos, payload, retain: false, dup: false, properties: Vec::new() }
             .property(topic_alias(alias))
@@ -40,7 +40,7 @@ impl<'a> OutgoingPublish<'a> {
         self
     }
 
-    /// The packet, with `packet_id` where the QoS asks for one.
+    /// The packet, with `packet_id` if the QoS requires one.
     pub(crate) fn publish(&self, packet_id: PacketId) -> Publish<'_> {
         Publish {
             delivery: match self.qos {
@@ -62,7 +62,7 @@ pub(crate) struct Message(OwnedPublish);
 
 impl From<Publish<'_>> for Message {
     fn from(publish: Publish<'_>) -> Message {
-        Message(publish.to_owned_publish().expect("what was decoded can be owned"))
+        Message(publish.to_owned_publish().expect("a decoded packet can be owned"))
     }
 }
 
@@ -71,7 +71,7 @@ impl Message {
         self.0.as_publish()
     }
 
-    /// The Topic Name as sent: empty when a Topic Alias stands for it.
+    /// The Topic Name as sent: empty if a Topic Alias replaces it.
     pub(crate) fn topic(&self) -> &str {
         self.publish().topic.map_or("", |topic| topic.as_str())
     }
@@ -101,7 +101,7 @@ impl Message {
         self.publish().properties
     }
 
-    /// The Packet Identifier; the message must have one.
+    /// The Packet Identifier, which the message must have.
     pub(crate) fn id(&self) -> u16 {
         self.publish().delivery.packet_id().expect("QoS 1 and 2 carry a Packet Identifier").get()
     }

@@ -1,4 +1,4 @@
-//! What every test here stands on: a broker process, raw clients, and fences that prove absence.
+//! Support for all tests: a broker process, raw clients, and fences that prove absence.
 
 pub(crate) mod base64;
 pub(crate) mod broker;
@@ -16,7 +16,7 @@ pub(crate) mod tls;
 pub(crate) mod websocket;
 pub(crate) mod wire;
 
-pub(crate) use broker::{Broker, back, program};
+pub(crate) use broker::{Broker, program, reconnect};
 pub(crate) use cases::{Case, every_case, every_thread_count, every_version};
 pub(crate) use client::{Client, EXPECT_TIMEOUT, options, packet_id};
 pub(crate) use connecting::{ConnectBuilder, NEVER, WillMessage};

@@ -1,4 +1,4 @@
-//! Properties whose values are checked types, made from the plain numbers and text of a test.
+//! Constructors for properties from plain numbers and text.
 
 use std::num::{NonZeroU16, NonZeroU32};
 

@@ -1,6 +1,6 @@
-//! Numbers that look random and are the same in every run.
+//! Reproducible pseudo-random numbers.
 
-/// A generator; the seed decides all its numbers.
+/// A generator, determined by its seed.
 pub(crate) struct Rng(pub(crate) u64);
 
 impl Rng {

@@ -1,4 +1,4 @@
-//! Time, for the tests whose subject it is, and waiting for what takes some.
+//! Helpers for time and waiting.
 
 use std::ops::RangeInclusive;
 use std::thread;
@@ -6,21 +6,21 @@ use std::time::{Duration, Instant};
 
 use super::EXPECT_TIMEOUT;
 
-/// Lets real time pass, because the standard counts seconds: an expiry is due only after it.
+/// Waits in real time, since the standard counts seconds: an expiry is due only after it.
 ///
-/// Never a way to wait for the broker to have done something.
+/// Never a way to wait for the broker to do something.
 pub(crate) fn sleep(duration: Duration) {
     thread::sleep(duration);
 }
 
-/// What may be left of a Message Expiry Interval of `interval_s` that began after `since`, however slow the machine is:
-/// the broker rounds to seconds, and so does this.
+/// The remaining Message Expiry Interval of `interval_s` that started after `since`, however slow the machine is: the broker rounds to
+/// seconds, and so does this.
 pub(crate) fn remaining_expiry(interval_s: u32, since: Instant) -> RangeInclusive<u32> {
     let passed_s = u32::try_from(since.elapsed().as_secs() + 2).unwrap_or(u32::MAX);
     interval_s.saturating_sub(passed_s)..=interval_s
 }
 
-/// Waits until something holds that other threads bring about.
+/// Waits for a condition that other threads bring about.
 #[track_caller]
 pub(crate) fn wait_until(what: &str, mut holds: impl FnMut() -> bool) {
     let deadline = Instant::now() + EXPECT_TIMEOUT;

@@ -1,4 +1,4 @@
-//! TLS for tests: an authority that issues certificates, and a client's end of a connection.
+//! TLS for tests: a certificate authority, and a client.
 
 use std::io::{self, Read as _, Write as _};
 use std::net::TcpStream;
@@ -13,7 +13,7 @@ use super::client::EXPECT_TIMEOUT;
 use super::folder::Folder;
 use super::http::{Answer, answer_bytes};
 
-/// Whom broker and clients trust.
+/// The authority that broker and clients trust.
 pub(crate) struct Authority(CertifiedIssuer<'static, KeyPair>);
 
 /// A certificate and its key.
@@ -30,8 +30,8 @@ impl Authority {
         Authority(CertifiedIssuer::self_signed(params, key).expect("a certificate"))
     }
 
-    /// Writes a certificate of the broker for `localhost` to a folder, with its key and the certificate of the authority:
-    /// `NAME.pem`, `NAME.key` and `NAME-ca.pem`.
+    /// Writes a broker certificate for `localhost` to a folder, with its key and the certificate of the authority: `NAME.pem`, `NAME.key`
+    /// and `NAME-ca.pem`.
     pub(crate) fn write(&self, folder: &Folder, name: &str) {
         let key = KeyPair::generate().expect("a key");
         let params = CertificateParams::new(vec!["localhost".to_owned()]).expect("valid");
@@ -41,12 +41,12 @@ impl Authority {
         folder.write(&format!("{name}-ca.pem"), &self.0.pem());
     }
 
-    /// A client with this common name.
+    /// A client certificate with this common name.
     pub(crate) fn client(&self, name: &str) -> Identity {
         self.client_with(name, |_| {})
     }
 
-    /// One whose certificate is valid until then.
+    /// A client certificate that is valid until this time.
     pub(crate) fn client_until(&self, name: &str, until: SystemTime) -> Identity {
         self.client_with(name, |params| params.not_after = until.into())
     }
@@ -61,12 +61,12 @@ impl Authority {
         Identity { chain: vec![certificate.der().clone()], key }
     }
 
-    /// A client's end of a connection on which nothing of TLS has been said, which trusts this authority.
+    /// A TLS client on a new connection, which trusts this authority.
     pub(crate) fn connect(&self, stream: TcpStream, identity: Option<Identity>) -> Secured {
         Secured::on(self.config(identity), stream)
     }
 
-    /// What a client has for all its connections: the tickets by which it resumes its session of TLS, too.
+    /// The configuration of a client, with the session tickets for all its connections.
     pub(crate) fn config(&self, identity: Option<Identity>) -> Arc<ClientConfig> {
         let mut roots = RootCertStore::empty();
         roots.add(self.0.der().clone()).expect("an authority");
@@ -84,7 +84,7 @@ impl Authority {
     }
 }
 
-/// MQTT bytes by TLS.
+/// A TLS connection for MQTT bytes.
 pub(crate) struct Secured(StreamOwned<ClientConnection, TcpStream>);
 
 impl Secured {
@@ -104,30 +104,30 @@ impl Secured {
         self.0.read_exact(answer)
     }
 
-    /// Sends a request of HTTP, and reads the answer.
+    /// Sends an HTTP request, and reads the response.
     pub(crate) fn ask(&mut self, request: &[u8]) -> io::Result<Answer> {
         self.0.write_all(request)?;
         Ok(Answer::read(&answer_bytes(&mut self.0, false)))
     }
 
-    /// Sends a CONNECT and expects to be accepted.
+    /// Sends a CONNECT and expects success.
     #[track_caller]
     pub(crate) fn open(&mut self, connect: &[u8]) {
         let mut start = [0; 4];
         self.exchange(connect, &mut start).expect("the broker answers");
         assert_eq!((start[0], start[3]), (0x20, 0), "CONNACK with success: {start:?}");
         let mut rest = vec![0; usize::from(start[1]) - 2];
-        self.0.read_exact(&mut rest).expect("CONNACK is whole");
+        self.0.read_exact(&mut rest).expect("CONNACK is complete");
     }
 
-    /// Sends a CONNECT; gives what CONNACK has behind its fixed header.
+    /// Sends a CONNECT. Returns the rest of CONNACK after its fixed header.
     #[track_caller]
     pub(crate) fn connack(&mut self, connect: &[u8]) -> Vec<u8> {
         let mut header = [0; 2];
         self.exchange(connect, &mut header).expect("the broker answers");
         assert_eq!((header[0], header[1] & 0x80), (0x20, 0), "a short CONNACK: {header:?}");
         let mut rest = vec![0; usize::from(header[1])];
-        self.0.read_exact(&mut rest).expect("CONNACK is whole");
+        self.0.read_exact(&mut rest).expect("CONNACK is complete");
         rest
     }
 

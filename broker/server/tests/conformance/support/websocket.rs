@@ -1,11 +1,11 @@
-//! The client's side of WebSocket, one frame at a time, right or wrong as a test wants it.
+//! The client side of WebSocket, one frame at a time, valid or not.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 
 use super::client::EXPECT_TIMEOUT;
 
-/// A valid Sec-WebSocket-Key, and what a server makes of it.
+/// A valid Sec-WebSocket-Key, and the value that the server derives from it.
 pub(crate) const KEY: &str = "AQIDBAUGBwgJCgsMDQ4PEA==";
 const ACCEPTED: &str = "C/0nmHhBztSRGR1CwL6Tf4ZjwpY=";
 
@@ -15,7 +15,7 @@ pub(crate) const BINARY: u8 = 0x2;
 pub(crate) const CLOSE: u8 = 0x8;
 pub(crate) const PING: u8 = 0x9;
 pub(crate) const PONG: u8 = 0xA;
-/// The last frame of its message.
+/// The FIN flag.
 pub(crate) const FIN: u8 = 0x80;
 
 const MASK: [u8; 4] = [0xA5, 0x00, 0x3C, 0xFF];
@@ -33,7 +33,7 @@ pub(crate) struct WebSocket {
 }
 
 impl WebSocket {
-    /// A TCP connection on which nothing has been said.
+    /// A TCP connection on which nothing has been sent.
     pub(crate) fn dial(address: SocketAddr) -> WebSocket {
         let stream = TcpStream::connect(address).expect("the broker accepts connections");
         stream.set_nodelay(true).expect("a TCP socket takes TCP_NODELAY");
@@ -41,14 +41,14 @@ impl WebSocket {
         WebSocket { stream }
     }
 
-    /// A connection with the handshake behind it.
+    /// A connection after the handshake.
     pub(crate) fn open(address: SocketAddr) -> WebSocket {
         let mut websocket = WebSocket::dial(address);
         websocket.try_open().expect("the broker does not close the connection");
         websocket
     }
 
-    /// Completes the handshake, if the broker does not close the connection instead.
+    /// Completes the handshake, unless the broker closes the connection.
     pub(crate) fn try_open(&mut self) -> Option<()> {
         self.stream.write_all(request("/mqtt", &[]).as_bytes()).ok()?;
         let answer = self.read_answer().ok()?;
@@ -57,21 +57,21 @@ impl WebSocket {
     }
 
     pub(crate) fn send(&mut self, bytes: &[u8]) {
-        self.stream.write_all(bytes).expect("the broker takes what is written");
+        self.stream.write_all(bytes).expect("the broker accepts the data");
     }
 
-    /// Sends a frame; `first` is its first byte, flags and opcode.
+    /// Sends a frame; `first` is its first byte, with flags and opcode.
     pub(crate) fn send_frame(&mut self, first: u8, payload: &[u8]) {
         self.send(&frame(first, payload));
     }
 
-    /// The answer to the handshake.
+    /// The response to the handshake.
     #[track_caller]
     pub(crate) fn answer(&mut self) -> String {
         self.read_answer().expect("the broker answers the handshake")
     }
 
-    /// Reads byte by byte so as to leave what follows.
+    /// Reads byte by byte to leave the following data unread.
     fn read_answer(&mut self) -> std::io::Result<String> {
         let mut head = Vec::new();
         let mut byte = [0];
@@ -91,7 +91,7 @@ impl WebSocket {
         let mut fields: Vec<&str> = lines.collect();
         fields.sort_unstable();
         let accept = format!("Sec-WebSocket-Accept: {ACCEPTED}");
-        // Nothing about extensions is among them.
+        // No extensions are offered.
         assert_eq!(
             fields,
             ["Connection: Upgrade", &accept, "Sec-WebSocket-Protocol: mqtt", "Upgrade: websocket"],
@@ -99,8 +99,7 @@ impl WebSocket {
         );
     }
 
-    /// Expects an answer that refuses, whole and as long as it says, and the end of the connection; gives its status and
-    /// the fields it has besides.
+    /// Expects a complete error response and the end of the connection. Returns its status and the additional header fields.
     #[track_caller]
     pub(crate) fn expect_refused(&mut self) -> (u16, String) {
         let head = self.answer();
@@ -118,13 +117,13 @@ impl WebSocket {
         match self.stream.read_exact(&mut first) {
             Ok(()) => {}
             Err(error) if matches!(error.kind(), ErrorKind::UnexpectedEof | ErrorKind::ConnectionReset) => return None,
-            Err(error) => panic!("no frame came: {error}"),
+            Err(error) => panic!("no frame arrived: {error}"),
         }
         let length = self.bytes::<1>()[0];
         let length = match length {
             126 => u64::from(u16::from_be_bytes(self.bytes())),
             127 => u64::from_be_bytes(self.bytes()),
-            // Section 5.1 of RFC 6455: nothing that a server sends is masked.
+            // RFC 6455 section 5.1: servers do not mask frames.
             length => u64::from(length),
         };
         assert_eq!(first[0] & 0x70, 0, "no extension was agreed on");
@@ -140,7 +139,7 @@ impl WebSocket {
         bytes
     }
 
-    /// Expects a frame of MQTT and gives its payload [MQTT-6.0.0-1].
+    /// Expects a frame of MQTT and returns its payload [MQTT-6.0.0-1].
     #[track_caller]
     pub(crate) fn expect_binary(&mut self) -> Vec<u8> {
         let frame = self.frame().expect("the broker sends a frame");
@@ -148,8 +147,7 @@ impl WebSocket {
         frame.payload
     }
 
-    /// Expects a Close frame with this code, whatever MQTT comes before it, and then the end of the connection; gives what
-    /// came before.
+    /// Expects a Close frame with this code, possibly after MQTT data, and then the end of the connection. Returns the data before it.
     #[track_caller]
     pub(crate) fn expect_closed(&mut self, code: u16) -> Vec<u8> {
         let mut before = Vec::new();
@@ -169,7 +167,7 @@ impl WebSocket {
     }
 }
 
-/// A request as it should be, with fields taken over those of the same name; an empty value leaves the field out.
+/// A valid request, with some fields replaced; an empty value removes the field.
 pub(crate) fn request(target: &str, changed: &[(&str, &str)]) -> String {
     let usual = [
         ("Host", "127.0.0.1"),
@@ -187,7 +185,7 @@ pub(crate) fn request(target: &str, changed: &[(&str, &str)]) -> String {
     text + "\r\n"
 }
 
-/// A masked frame; `first` is its first byte, flags and opcode.
+/// A masked frame; `first` is its first byte, with flags and opcode.
 pub(crate) fn frame(first: u8, payload: &[u8]) -> Vec<u8> {
     let mut bytes = vec![first];
     match payload.len() {

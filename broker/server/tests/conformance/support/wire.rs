@@ -1,4 +1,4 @@
-//! The way to the broker: TCP, or WebSocket with the same bytes inside.
+//! The transport to the broker: TCP, or WebSocket with the same bytes inside.
 
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream};
@@ -6,10 +6,10 @@ use std::time::Duration;
 
 use super::websocket::{BINARY, CLOSE, FIN, WebSocket, frame};
 
-/// Most that one frame of ours holds, so that a write can end in the midst of what is to be written.
+/// Largest frame, so that a write can end in the middle of the data.
 const FRAME_BYTES: usize = 16 * 1024;
 
-/// A way to reach the broker.
+/// A transport to the broker.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Transport {
     Tcp(SocketAddr),
@@ -21,13 +21,13 @@ pub(crate) enum Wire {
     Tcp(TcpStream),
     WebSocket {
         stream: TcpStream,
-        /// A frame that the kernel has not taken in full.
+        /// A frame that the kernel has not accepted completely.
         unsent: Vec<u8>,
-        /// Bytes of frame headers that are not whole.
+        /// Bytes of incomplete frame headers.
         received: Vec<u8>,
-        /// Bytes of MQTT that the frame under way still holds.
+        /// Remaining MQTT bytes of the current frame.
         left: u64,
-        /// A Close frame has come.
+        /// A Close frame has arrived.
         closed: bool,
     },
 }
@@ -42,7 +42,7 @@ impl Wire {
             }
             Transport::WebSocket(address) => {
                 let mut websocket = WebSocket::dial(address);
-                // A connection that is refused on arrival shows itself as closed, as it does over TCP.
+                // A refused connection appears as closed, as with TCP.
                 let closed = websocket.try_open().is_none();
                 let stream = websocket.stream;
                 Wire::WebSocket { stream, unsent: Vec::new(), received: Vec::new(), left: 0, closed }
@@ -82,7 +82,7 @@ impl Write for Wire {
                 let Wire::WebSocket { unsent, .. } = self else { return Ok(0) };
                 let now = &bytes[..bytes.len().min(FRAME_BYTES)];
                 *unsent = frame(FIN | BINARY, now);
-                // It counts as written once the frame is begun: the rest goes first the next time.
+                // It counts as written once the frame is started: the rest is sent first the next time.
                 match self.flush() {
                     Err(error) if !matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut) => {
                         Err(error)
@@ -109,7 +109,7 @@ impl Write for Wire {
 
 impl Read for Wire {
     fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
-        // What the broker has not taken so far it may take now.
+        // The broker may accept now what it did not accept before.
         let _ = self.flush();
         match self {
             Wire::Tcp(stream) => stream.read(bytes),

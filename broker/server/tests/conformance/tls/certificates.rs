@@ -1,4 +1,4 @@
-//! Which certificate clients are shown, and which of theirs are accepted.
+//! Server certificates presented to clients, and verification of client certificates.
 
 use super::support::{Broker, Certificates, Client};
 
@@ -12,11 +12,11 @@ fn a_client_is_shown_the_certificate_with_the_name_that_it_asks_for() {
     for (trusts, name) in [(&lan, "broker.lan"), (&public, "broker.example.org")] {
         for address in [broker.mqtts, broker.wss] {
             let mut connection = Client { name, ..Client::of(trusts) }.dial(address);
-            connection.0.conn.complete_io(&mut connection.0.sock).expect("the name is right");
+            connection.0.conn.complete_io(&mut connection.0.sock).expect("the name matches");
             assert_eq!(connection.shown(), trusts.certificate("server.pem"), "{name}");
         }
     }
-    // Whoever asks for a name that none has is shown the first, and sees that it is another's.
+    // For an unknown name the broker presents the first certificate, and the client detects the mismatch.
     let refused = Client { name: "elsewhere.example", ..Client::of(&lan) }.refused(broker.mqtts);
     assert!(refused.contains("not valid for name"), "{refused}");
     broker.wait_for("tls_refused_by_client");
@@ -78,13 +78,13 @@ fn certificates_change_without_dropping_a_client() {
 
     ours.make(&["--force"]);
     broker.reload();
-    broker.wait_for("the configuration and the files it names are read");
+    broker.wait_for("reloaded the configuration and its files");
     let second = ours.certificate("server.pem");
     assert_ne!(second, first);
     assert_eq!(Client::of(&ours).connect(broker.mqtts).shown(), second);
     early.ping();
 
-    // Files that do not fit change nothing.
+    // Files that do not match change nothing.
     let right = std::fs::read_to_string(ours.path("server.key")).expect("a key");
     ours.write("server.key", &std::fs::read_to_string(ours.path("device.key")).expect("a key"));
     broker.reload();
@@ -92,6 +92,6 @@ fn certificates_change_without_dropping_a_client() {
     assert_eq!(Client::of(&ours).connect(broker.mqtts).shown(), second);
     ours.write("server.key", &right);
     broker.reload();
-    broker.wait_for("the configuration and the files it names are read");
+    broker.wait_for("reloaded the configuration and its files");
     early.ping();
 }

@@ -1,4 +1,4 @@
-//! What is spoken, and how handshakes go that are slow, wrong or many.
+//! TLS versions and ciphers, and slow, wrong or many handshakes.
 
 use std::io::{Read as _, Write as _};
 use std::time::Instant;
@@ -14,8 +14,8 @@ fn both_versions_are_spoken_and_sessions_resumed() {
         let config = Client { versions, ..Client::of(&ours) }.config();
         for is_resumed in [false, true, true] {
             let mut connection = Connection::dial(config.clone(), "localhost", broker.mqtts);
-            connection.greet().expect("the client is let in");
-            // Tickets of TLS 1.3 come behind the handshake, before this answer.
+            connection.greet().expect("the client is accepted");
+            // TLS 1.3 tickets arrive after the handshake, before this answer.
             connection.ping();
             assert_eq!(connection.is_resumed(), is_resumed, "{versions:?}");
         }
@@ -40,7 +40,7 @@ fn an_old_version_and_other_cipher_suites_are_refused_where_it_is_said() {
         (&old, "TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256"),
     ] {
         let connection = Client { versions, ..Client::of(&ours) }.connect(broker.mqtts);
-        let spoken = connection.0.conn.negotiated_cipher_suite().expect("one is spoken").suite();
+        let spoken = connection.0.conn.negotiated_cipher_suite().expect("a cipher suite is negotiated").suite();
         assert_eq!(spoken.as_str(), Some(expected));
     }
 }
@@ -66,15 +66,15 @@ fn mqtt_travels_by_websocket_over_tls() {
     let mut connection = Client { alpn: &["http/1.1"], ..Client::of(&ours) }.dial(broker.wss);
     let request = "GET /mqtt HTTP/1.1\r\nHost: localhost\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\
                    Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Protocol: mqtt\r\n\r\n";
-    connection.0.write_all(request.as_bytes()).expect("it is taken");
+    connection.0.write_all(request.as_bytes()).expect("the request is sent");
     let mut head = Vec::new();
     while !head.ends_with(b"\r\n\r\n") {
         head.extend(connection.read(1).expect("an answer"));
     }
     assert!(head.starts_with(b"HTTP/1.1 101 "), "{}", String::from_utf8_lossy(&head));
-    // A mask of zeros leaves the bytes as they are.
+    // A mask of zeros leaves the bytes unchanged.
     let frame = [&[0x82, MASKED | CONNECT.len() as u8, 0, 0, 0, 0], CONNECT].concat();
-    connection.0.write_all(&frame).expect("it is taken");
+    connection.0.write_all(&frame).expect("the frame is sent");
     assert_eq!(connection.read(6).expect("CONNACK"), b"\x82\x04\x20\x02\x00\x00");
 }
 
@@ -83,16 +83,16 @@ fn a_protocol_mismatch_is_refused_without_affecting_others() {
     let ours = Certificates::made(&[]);
     let broker = Broker::start(&ours.settings());
     let mut other = Client::of(&ours).connect(broker.mqtts);
-    // Plain MQTT where TLS is spoken is answered with an alert of TLS.
+    // Plain MQTT on a TLS port is answered with a TLS alert.
     for address in [broker.mqtts, broker.wss] {
         let mut plain = socket(address);
-        plain.write_all(CONNECT).expect("it is taken");
+        plain.write_all(CONNECT).expect("the data is sent");
         let mut answer = Vec::new();
         let _ = plain.read_to_end(&mut answer);
         assert_eq!(answer.first(), Some(&21), "{answer:?}");
         broker.wait_for("tls_not_spoken");
     }
-    // And TLS where plain MQTT is spoken ends with nothing said that could be taken for TLS.
+    // TLS on a plain MQTT port is closed without an answer that could be taken for TLS.
     let refused = Client::of(&ours).refused(broker.mqtt);
     assert!(!refused.is_empty());
     other.ping();
@@ -109,14 +109,14 @@ fn a_handshake_may_come_byte_by_byte_while_others_are_served() {
     slow.0.conn.write_tls(&mut hello).expect("memory takes all");
     let (first, rest) = hello.split_at(hello.len() - 3);
     for byte in first {
-        slow.0.sock.write_all(&[*byte]).expect("it is taken");
+        slow.0.sock.write_all(&[*byte]).expect("the byte is sent");
     }
-    // Whoever comes meanwhile does not wait for it.
+    // Other clients do not wait for it.
     Client::of(&ours).connect(broker.mqtts).ping();
     for byte in rest {
-        slow.0.sock.write_all(&[*byte]).expect("it is taken");
+        slow.0.sock.write_all(&[*byte]).expect("the byte is sent");
     }
-    slow.greet().expect("the client is let in");
+    slow.greet().expect("the client is accepted");
 }
 
 #[test]
@@ -128,13 +128,13 @@ fn a_handshake_that_does_not_go_on_is_ended_in_time() {
     let mut quiet = Client::of(&ours).dial(broker.mqtts);
     quiet.0.conn.write_tls(&mut hello).expect("memory takes all");
     let mut halfway = socket(broker.mqtts);
-    halfway.write_all(&hello[..hello.len() / 2]).expect("it is taken");
+    halfway.write_all(&hello[..hello.len() / 2]).expect("the data is sent");
     let mut answered = socket(broker.mqtts);
-    answered.write_all(&hello).expect("it is taken");
+    answered.write_all(&hello).expect("the data is sent");
     for mut socket in [halfway, answered] {
-        let mut said = Vec::new();
-        // The end comes, in order or by a reset, and not the patience of this test.
-        let ended = socket.read_to_end(&mut said);
+        let mut received = Vec::new();
+        // The connection ends, cleanly or by a reset, before the timeout of this test.
+        let ended = socket.read_to_end(&mut received);
         assert!(!ended.is_err_and(|error| error.kind() == std::io::ErrorKind::WouldBlock));
     }
 }
@@ -146,11 +146,11 @@ fn more_handshakes_than_may_go_on_are_closed_on_arrival() {
     let broker = Broker::with("1", &[certificate, key, "limits.tls_handshakes=2".to_owned()]);
     let idle = [socket(broker.mqtts), socket(broker.mqtts)];
     let mut refused = socket(broker.mqtts);
-    let mut said = Vec::new();
-    let _ = refused.read_to_end(&mut said);
-    assert!(said.is_empty());
+    let mut received = Vec::new();
+    let _ = refused.read_to_end(&mut received);
+    assert!(received.is_empty());
     broker.wait_for("limits.tls_handshakes is reached");
-    // When they have ended there is room again, as soon as the broker has noticed.
+    // After they end there is room again, as soon as the broker has noticed.
     drop(idle);
     let deadline = Instant::now() + EXPECT_TIMEOUT;
     while let Err(error) = Client::of(&ours).dial(broker.mqtts).greet() {

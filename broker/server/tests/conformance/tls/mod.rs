@@ -1,4 +1,4 @@
-//! TLS: who is let in, what is spoken, and what others notice of it.
+//! TLS: accepted clients, negotiated parameters, and isolation of others.
 
 mod certificates;
 mod handshakes;

@@ -1,4 +1,4 @@
-//! A broker that serves MQTT in four ways, certificates made by `tautwire cert`, and a client on rustls.
+//! A broker with three TLS and plain listeners, certificates made by `tautwire cert`, and a client based on rustls.
 
 use std::io::{self, BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
@@ -17,11 +17,11 @@ use crate::support::broker::program;
 use crate::support::client::EXPECT_TIMEOUT;
 use crate::support::folder::Folder;
 
-/// A folder in which `tautwire cert` has been run.
+/// A folder with the output of `tautwire cert`.
 pub(crate) struct Certificates(Folder);
 
 impl Certificates {
-    /// With these arguments.
+    /// Runs the command with these arguments.
     pub(crate) fn made(arguments: &[&str]) -> Certificates {
         let certificates = Certificates(Folder::new(&[]));
         certificates.make(arguments);
@@ -43,7 +43,7 @@ impl Certificates {
         self.0.write(name, text);
     }
 
-    /// A setting of a file.
+    /// A setting with the path of a file.
     pub(crate) fn setting(&self, key: &str, name: &str) -> String {
         format!("{key}={}", self.path(name).display())
     }
@@ -63,7 +63,7 @@ impl Certificates {
     }
 }
 
-/// A running broker with `mqtts://`, `wss://` and `mqtt://`, killed when this is dropped.
+/// A running broker with `mqtts://`, `wss://` and `mqtt://`, killed on drop.
 pub(crate) struct Broker {
     child: Child,
     pub(crate) mqtts: SocketAddr,
@@ -77,7 +77,7 @@ impl Broker {
         Broker::with("2", settings)
     }
 
-    /// With so many threads.
+    /// With this number of threads.
     pub(crate) fn with(threads: &str, settings: &[String]) -> Broker {
         let mut command = Command::new(program());
         command.args(["serve", "--memory", "--threads", threads]);
@@ -89,10 +89,10 @@ impl Broker {
         }
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().expect("the broker's program starts");
-        let said = lines(child.stdout.take().expect("a pipe"));
+        let stdout = lines(child.stdout.take().expect("a pipe"));
         let log = lines(child.stderr.take().expect("a pipe"));
         let next = |scheme: &str, path: &str| {
-            let line = said.recv_timeout(EXPECT_TIMEOUT).unwrap_or_default();
+            let line = stdout.recv_timeout(EXPECT_TIMEOUT).unwrap_or_default();
             let address = line.strip_prefix("listening on ").and_then(|line| line.strip_prefix(scheme));
             let address = address.and_then(|address| address.strip_suffix(path)?.parse().ok());
             address.unwrap_or_else(|| panic!("not ready: {line}; {:?}", log.try_iter().collect::<Vec<_>>()))
@@ -101,22 +101,22 @@ impl Broker {
         Broker { child, mqtts, wss, mqtt, log }
     }
 
-    /// Waits until the log has a line with this.
+    /// Waits until the log has a line with this text.
     #[track_caller]
     pub(crate) fn wait_for(&self, text: &str) {
         let deadline = Instant::now() + EXPECT_TIMEOUT;
-        let mut heard = Vec::new();
+        let mut lines_read = Vec::new();
         loop {
             let left = deadline.saturating_duration_since(Instant::now());
             match self.log.recv_timeout(left) {
                 Ok(line) if line.contains(text) => return,
-                Ok(line) => heard.push(line),
-                Err(_) => panic!("the log does not say \"{text}\" but {heard:#?}"),
+                Ok(line) => lines_read.push(line),
+                Err(_) => panic!("the log does not say \"{text}\" but {lines_read:#?}"),
             }
         }
     }
 
-    /// Tells it to read its files again.
+    /// Reloads the broker.
     pub(crate) fn reload(&self) {
         let status = Command::new("kill").args(["-HUP", &self.child.id().to_string()]).status();
         assert!(status.expect("kill runs").success());
@@ -140,7 +140,7 @@ fn lines(pipe: impl io::Read + Send + 'static) -> Receiver<String> {
     receiver
 }
 
-/// What a client is to be like.
+/// The properties of a client.
 pub(crate) struct Client<'a> {
     pub(crate) trusts: &'a Certificates,
     pub(crate) name: &'a str,
@@ -172,33 +172,33 @@ impl<'a> Client<'a> {
         Arc::new(config)
     }
 
-    /// A connection on which nothing has been said.
+    /// A connection on which nothing has been sent.
     pub(crate) fn dial(&self, address: SocketAddr) -> Connection {
         Connection::dial(self.config(), self.name, address)
     }
 
-    /// A client that has been let in.
+    /// A client that is accepted.
     #[track_caller]
     pub(crate) fn connect(&self, address: SocketAddr) -> Connection {
         let mut connection = self.dial(address);
-        connection.greet().expect("the client is let in");
+        connection.greet().expect("the client is accepted");
         connection
     }
 
-    /// Why this client is not let in.
+    /// The error of a client that is refused.
     #[track_caller]
     pub(crate) fn refused(&self, address: SocketAddr) -> String {
-        self.dial(address).greet().expect_err("the client is not let in").to_string()
+        self.dial(address).greet().expect_err("the client is refused").to_string()
     }
 }
 
-/// CONNECT of MQTT 3.1.1 by a client that the broker gives an identifier, and the CONNACK that lets it in.
+/// CONNECT of MQTT 3.1.1 with an assigned identifier, and the CONNACK that accepts it.
 pub(crate) const CONNECT: &[u8] = b"\x10\x0C\x00\x04MQTT\x04\x02\x00\x3C\x00\x00";
 const CONNACK: &[u8] = b"\x20\x02\x00\x00";
 const PINGREQ: &[u8] = b"\xC0\x00";
 const PINGRESP: &[u8] = b"\xD0\x00";
 
-/// A connection by TLS.
+/// A TLS connection.
 pub(crate) struct Connection(pub(crate) StreamOwned<ClientConnection, TcpStream>);
 
 impl Connection {
@@ -217,7 +217,7 @@ impl Connection {
 
     #[track_caller]
     pub(crate) fn ping(&mut self) {
-        self.0.write_all(PINGREQ).expect("the broker takes it");
+        self.0.write_all(PINGREQ).expect("the broker accepts the data");
         assert_eq!(self.read(PINGRESP.len()).expect("the broker answers"), PINGRESP);
     }
 
@@ -230,13 +230,13 @@ impl Connection {
         self.0.conn.handshake_kind() == Some(HandshakeKind::Resumed)
     }
 
-    /// The certificate that the broker has shown.
+    /// The certificate that the broker has presented.
     pub(crate) fn shown(&self) -> CertificateDer<'static> {
-        self.0.conn.peer_certificates().expect("it has shown one")[0].clone().into_owned()
+        self.0.conn.peer_certificates().expect("the broker has presented one")[0].clone().into_owned()
     }
 }
 
-/// A connection by TCP that waits no longer than a test may.
+/// A TCP connection with the timeout of the tests.
 pub(crate) fn socket(address: SocketAddr) -> TcpStream {
     let socket = TcpStream::connect(address).expect("the broker listens");
     socket.set_read_timeout(Some(EXPECT_TIMEOUT)).expect("a timeout");

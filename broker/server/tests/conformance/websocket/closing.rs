@@ -1,4 +1,4 @@
-//! How connections end.
+//! The end of WebSocket connections.
 
 use std::net::Shutdown;
 use std::process::Command;
@@ -7,7 +7,7 @@ use super::{PINGREQ, PINGRESP, connected, ping, publish};
 use crate::support::websocket::{BINARY, CLOSE, FIN, Frame, WebSocket, frame, request};
 use crate::support::{AtMostOnce, WillMessage, every_case, every_version};
 
-/// RFC 6455 section 5.5.1: the code is sent back. It is no DISCONNECT: the will is published [MQTT-3.1.2-8].
+/// RFC 6455 section 5.5.1: the code is echoed. A Close frame is not a DISCONNECT: the will is published [MQTT-3.1.2-8].
 #[test]
 fn a_close_frame_is_answered_and_ends_the_connection_without_disconnect() {
     every_case(|case| {
@@ -20,7 +20,7 @@ fn a_close_frame_is_answered_and_ends_the_connection_without_disconnect() {
             let connect = broker.connecting(case.version, "client").will(will).bytes();
             websocket.send_frame(FIN | BINARY, &connect);
             assert_eq!(websocket.expect_binary()[0], 0x20);
-            // What follows a Close frame is nothing.
+            // Data after a Close frame is ignored.
             let mut bytes = frame(FIN | CLOSE, payload);
             bytes.extend(frame(FIN | BINARY, &publish(&watcher, "will", b"too late")));
             websocket.send(&bytes);
@@ -36,8 +36,8 @@ fn a_close_frame_is_answered_and_ends_the_connection_without_disconnect() {
     });
 }
 
-/// A client may say all it has to say in one piece: what comes first is done first, on whichever thread, and also where the
-/// client is not heard for a while because it does not take its answers.
+/// A client may send everything in one piece: earlier packets are processed first, on whichever thread, and also if reading pauses because
+/// the client does not read its answers.
 #[test]
 fn a_close_frame_counts_after_all_that_came_before_it() {
     every_case(|case| {
@@ -57,7 +57,7 @@ fn a_close_frame_counts_after_all_that_came_before_it() {
     });
 }
 
-/// DISCONNECT is answered with a Close frame, so that a browser sees a clean end; a Close frame may come with it.
+/// DISCONNECT is answered with a Close frame, so that a browser sees a clean end; a Close frame may accompany it.
 #[test]
 fn a_disconnect_ends_in_a_close_frame() {
     every_case(|case| {
@@ -91,7 +91,7 @@ fn a_stream_that_ends_in_the_midst_of_a_frame_is_a_lost_connection() {
     });
 }
 
-/// 3.14.2.1 of 5.0 and RFC 6455 section 7.4.1: when the broker goes down, clients are told in MQTT and in WebSocket.
+/// 3.14.2.1 of 5.0 and RFC 6455 section 7.4.1: at shutdown, clients are notified in MQTT and in WebSocket.
 #[test]
 fn going_down_is_said_with_code_1001() {
     every_case(|case| {
@@ -100,7 +100,7 @@ fn going_down_is_said_with_code_1001() {
         let mut nameless = WebSocket::open(broker.websocket_address());
         let mut waiting = WebSocket::dial(broker.websocket_address());
         waiting.send(b"GET");
-        // The newest connection has been accepted when its neighbour behind it is served.
+        // The newest connection has been accepted when the one after it is served.
         ping(&mut connected(&broker, case, "fence"));
         let sent = Command::new("kill").args(["-INT", &broker.pid().to_string()]).status();
         assert!(sent.is_ok_and(|status| status.success()));

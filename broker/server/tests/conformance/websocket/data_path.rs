@@ -1,4 +1,4 @@
-//! The same broker behind it: sessions, limits and messages are those of TCP.
+//! Sessions, limits and messages behave as with TCP.
 
 use tautwire_protocol::ReasonCode;
 
@@ -6,7 +6,7 @@ use crate::support::{
     AtLeastOnce, AtMostOnce, Client, ExactlyOnce, OutgoingPublish, every_case, every_version, expect_nothing_from,
 };
 
-/// The same client by WebSocket and by TCP: either takes the other's connection over, and the session stays.
+/// The same client over WebSocket and over TCP: each takes over the other's connection, and the session persists.
 #[test]
 fn a_session_moves_between_websocket_and_tcp() {
     every_case(|case| {
@@ -30,11 +30,11 @@ fn a_session_moves_between_websocket_and_tcp() {
     });
 }
 
-/// Payloads larger than any buffer on the way, at every QoS, in both directions and between transports.
+/// Payloads larger than any buffer on the path, at every QoS, in both directions and between transports.
 #[test]
 fn large_payloads_pass_whole_between_websocket_and_tcp() {
     every_case(|case| {
-        // Room for both payloads of QoS 0: they are sent before anybody reads.
+        // Room for both payloads of QoS 0: they are sent before they are read.
         let broker = case.broker_set(&["limits.connection_output_bytes=16777216"]);
         let payload: Vec<u8> = (0..3_000_000_u32).map(|at| (at.wrapping_mul(31) >> 7) as u8).collect();
         let mut by_websocket = broker.connect_websocket(case.version, "by-websocket");
@@ -55,7 +55,7 @@ fn large_payloads_pass_whole_between_websocket_and_tcp() {
     });
 }
 
-/// What is left of a burst is not lost where its publisher says goodbye right behind it.
+/// The rest of a burst is not lost if its publisher disconnects right after it.
 #[test]
 fn a_burst_to_many_arrives_whole() {
     every_version(|case| {
@@ -80,7 +80,7 @@ fn a_burst_to_many_arrives_whole() {
     });
 }
 
-/// A slow reader over WebSocket is braked by the same limits, and what it gets is in order and whole.
+/// The limits apply to a slow reader over WebSocket, which receives everything in order and complete.
 #[test]
 fn a_reader_that_is_behind_gets_everything_in_the_end() {
     every_version(|case| {

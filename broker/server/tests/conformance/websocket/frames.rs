@@ -1,4 +1,4 @@
-//! Frames: what is one, how large it may be, and what is hostile.
+//! Frames: validity, size limits, and hostile input.
 
 use tautwire_protocol::ReasonCode;
 
@@ -10,8 +10,8 @@ use crate::support::{
 };
 use crate::sys::await_number;
 
-/// [MQTT-6.0.0-2]; 3.1.1: [MQTT-6.0.0-2]. Packets over many frames, many packets in a frame, messages in pieces, control
-/// frames between the pieces, and the bytes of all that in pieces of any size.
+/// [MQTT-6.0.0-2]; 3.1.1: [MQTT-6.0.0-2]. Packets over many frames, many packets in a frame, fragmented messages, control frames between
+/// the fragments, and all of it in pieces of any size.
 #[test]
 fn packets_need_not_be_aligned_with_frames() {
     every_case(|case| {
@@ -56,7 +56,7 @@ fn packets_need_not_be_aligned_with_frames() {
     });
 }
 
-/// [MQTT-6.0.0-1]; 3.1.1: [MQTT-6.0.0-1]. What came before the text frame counts.
+/// [MQTT-6.0.0-1]; 3.1.1: [MQTT-6.0.0-1]. Data before the text frame is processed.
 #[test]
 fn a_text_frame_closes_the_connection() {
     every_case(|case| {
@@ -81,10 +81,10 @@ fn a_text_frame_closes_the_connection() {
     });
 }
 
-/// RFC 6455 sections 5.1, 5.2, 5.4, 5.5, 7.4: each is closed with the code that is due.
+/// RFC 6455 sections 5.1, 5.2, 5.4, 5.5, 7.4: each is closed with the appropriate code.
 #[test]
 fn frames_that_are_none_close_the_connection() {
-    let begun = frame(BINARY, b"");
+    let first_fragment = frame(BINARY, b"");
     let with = |first: &[u8], then: Vec<u8>| [first, &then].concat();
     let wrong = [
         // Not masked.
@@ -93,22 +93,22 @@ fn frames_that_are_none_close_the_connection() {
         (frame(FIN | 0x40 | BINARY, &PINGREQ), 1002),
         (frame(FIN | 0x20 | BINARY, &PINGREQ), 1002),
         (frame(FIN | 0x10 | PING, b""), 1002),
-        // Unknown kinds.
+        // Unknown opcodes.
         (frame(FIN | 0x3, b""), 1002),
         (frame(FIN | 0xB, b""), 1002),
-        // Control frames in pieces, or too long.
+        // Fragmented or oversized control frames.
         (frame(PING, b""), 1002),
         (frame(CLOSE, b""), 1002),
         (frame(FIN | PING, &[0; 126]), 1002),
-        // Lengths not in their shortest form, or out of range.
+        // Lengths that are not minimal, or out of range.
         (vec![0x82, 0xFE, 0, 125, 0, 0, 0, 0], 1002),
         (vec![0x82, 0xFF, 0, 0, 0, 0, 0, 0, 0xFF, 0xFF, 0, 0, 0, 0], 1002),
         (vec![0x82, 0xFF, 0x80, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0], 1002),
         // Messages out of order.
         (frame(FIN | CONTINUATION, b""), 1002),
-        (with(&begun, frame(FIN | BINARY, b"")), 1002),
-        (with(&begun, frame(FIN | TEXT, b"")), 1003),
-        // Close frames that say nothing valid.
+        (with(&first_fragment, frame(FIN | BINARY, b"")), 1002),
+        (with(&first_fragment, frame(FIN | TEXT, b"")), 1003),
+        // Invalid Close frames.
         (frame(FIN | CLOSE, &[3]), 1002),
         (frame(FIN | CLOSE, &999_u16.to_be_bytes()), 1002),
         (frame(FIN | CLOSE, &1005_u16.to_be_bytes()), 1002),
@@ -121,7 +121,7 @@ fn frames_that_are_none_close_the_connection() {
             for step in [bytes.len(), 1] {
                 let mut websocket = connected(&broker, case, "client");
                 for piece in bytes.chunks(step) {
-                    // It may be answered before it is whole.
+                    // The answer may come before the frame is complete.
                     let _ = std::io::Write::write_all(&mut websocket.stream, piece);
                 }
                 websocket.expect_closed(*code);
@@ -137,7 +137,7 @@ fn frames_that_are_none_close_the_connection() {
     });
 }
 
-/// RFC 6455 section 5.5.2: pings are answered with what they carry, also in the midst of a message and of a packet.
+/// RFC 6455 section 5.5.2: pings are answered with their payload, also in the middle of a message and of a packet.
 #[test]
 fn pings_are_answered() {
     every_version(|case| {
@@ -150,7 +150,7 @@ fn pings_are_answered() {
             websocket.send_frame(FIN | CONTINUATION, &PINGREQ[1..]);
             assert_eq!(websocket.expect_binary(), PINGRESP);
         }
-        // A Pong nobody asked for is passed over.
+        // An unsolicited Pong is ignored.
         websocket.send_frame(FIN | PONG, b"unasked");
         ping(&mut websocket);
         // Ten pings at once have ten answers, in order.
@@ -169,9 +169,9 @@ fn pings_do_not_keep_a_silent_client_alive() {
     let mut websocket = WebSocket::open(broker.websocket_address());
     websocket.send_frame(FIN | BINARY, &broker.connecting(V5, "client").keep_alive_s(1).bytes());
     assert_eq!(websocket.expect_binary()[0], 0x20);
-    let begun = std::time::Instant::now();
+    let started_at = std::time::Instant::now();
     loop {
-        assert!(begun.elapsed() < EXPECT_TIMEOUT, "pings keep the client alive");
+        assert!(started_at.elapsed() < EXPECT_TIMEOUT, "pings keep the client alive");
         let _ = std::io::Write::write_all(&mut websocket.stream, &frame(FIN | PING, b"alive"));
         match websocket.frame().expect("a Close frame comes first") {
             Frame { opcode: PONG, .. } => {}
@@ -184,7 +184,7 @@ fn pings_do_not_keep_a_silent_client_alive() {
     }
 }
 
-/// A client that pings and does not listen makes the broker hold no more than the newest answers, and they are counted.
+/// For a client that sends pings and does not read, the broker keeps only the newest answers, and counts the dropped ones.
 #[test]
 fn a_flood_of_pings_that_is_not_listened_to_is_bounded() {
     let mut broker = Broker::set(&["sys.interval_s=1"]);
@@ -215,13 +215,13 @@ fn frames_and_messages_over_their_limits_are_refused_and_counted() {
             }
         };
         let mut websocket = connected(&broker, case, "client");
-        // As much as is allowed, again and again.
+        // The maximum size, repeatedly.
         for _ in 0..3 {
             websocket.send_frame(BINARY, &pings);
             websocket.send_frame(FIN | CONTINUATION, &pings[..500]);
             answers(&mut websocket, 750);
         }
-        // One byte more: said as soon as the header is there.
+        // One byte more is refused as soon as the header has arrived.
         websocket.send(&frame(FIN | BINARY, &[0; 1001])[..8]);
         let before = websocket.expect_closed(1009);
         if case.version.is_v5() {
@@ -237,7 +237,7 @@ fn frames_and_messages_over_their_limits_are_refused_and_counted() {
     });
 }
 
-/// The length that a frame announces reserves nothing.
+/// The announced length of a frame allocates nothing.
 #[test]
 fn announced_lengths_reserve_no_memory() {
     let broker = Broker::start();
@@ -248,7 +248,7 @@ fn announced_lengths_reserve_no_memory() {
         websocket.send(&[0; 1000]);
         websocket
     };
-    // The code that does this counts as resident once it has run.
+    // The code that runs for the first time becomes resident.
     let first = announce(50);
     broker.connect(V5, "witness").ping();
     let before = broker.resident_bytes();
@@ -258,7 +258,7 @@ fn announced_lengths_reserve_no_memory() {
     drop((first, websockets));
 }
 
-/// Whatever is sent, the broker goes on, and whoever is connected is served.
+/// Whatever is sent, the broker continues, and connected clients are served.
 #[test]
 fn noise_harms_nobody() {
     every_thread_count(|case| {
@@ -277,7 +277,7 @@ fn noise_harms_nobody() {
             let start = bytes.len();
             bytes.extend((0..scatter.below(2000)).map(|_| scatter.byte()));
             if round % 2 == 0 && start > 0 {
-                // A valid beginning with a few bytes changed.
+                // A valid start with a few bytes changed.
                 let at = scatter.below(start);
                 bytes[at] ^= scatter.byte();
             }
@@ -291,7 +291,7 @@ fn noise_harms_nobody() {
     });
 }
 
-/// A frame of one byte for each byte: slow for the client, and nothing for the broker to remember.
+/// One frame per byte: slow for the client, but no memory for the broker.
 #[test]
 fn a_frame_for_each_byte_is_understood() {
     every_case(|case| {

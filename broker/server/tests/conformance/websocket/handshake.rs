@@ -4,7 +4,7 @@ use super::{PINGREQ, PINGRESP};
 use crate::support::websocket::{BINARY, FIN, Frame, KEY, PING, PONG, WebSocket, frame, request};
 use crate::support::{Broker, V5, every_thread_count};
 
-/// [MQTT-6.0.0-4]; 3.1.1: [MQTT-6.0.0-4]. The answer has what RFC 6455 asks for, and nothing about extensions.
+/// [MQTT-6.0.0-4]; 3.1.1: [MQTT-6.0.0-4]. The response has what RFC 6455 requires, and no extensions.
 #[test]
 fn a_handshake_is_answered_with_the_subprotocol_mqtt() {
     let broker = Broker::start();
@@ -26,8 +26,8 @@ fn a_handshake_is_answered_with_the_subprotocol_mqtt() {
     }
 }
 
-/// RFC 6455 section 4.2.1: what is no handshake for MQTT is answered in HTTP, and the connection is closed; so is one that
-/// does not offer the subprotocol `mqtt` [MQTT-6.0.0-3]; 3.1.1: [MQTT-6.0.0-3].
+/// RFC 6455 section 4.2.1: an invalid handshake is answered in HTTP, and the connection is closed; so is one that does not offer the
+/// subprotocol `mqtt` [MQTT-6.0.0-3]; 3.1.1: [MQTT-6.0.0-3].
 #[test]
 fn invalid_websocket_handshakes_are_refused() {
     let broker = Broker::start();
@@ -62,7 +62,7 @@ fn invalid_websocket_handshakes_are_refused() {
         (request("/mqtt", &[]).replacen("HTTP/1.1", "HTTP/1.0", 1), 505),
     ] {
         let mut websocket = WebSocket::dial(broker.websocket_address());
-        // What is behind the answer's cause may come too late.
+        // Data after the cause of the error may arrive too late.
         let _ = std::io::Write::write_all(&mut websocket.stream, text.as_bytes());
         let (found, head) = websocket.expect_refused();
         assert_eq!(found, status, "{text:?}: {head}");
@@ -77,7 +77,7 @@ fn invalid_websocket_handshakes_are_refused() {
     broker.connect(V5, "bystander").ping();
 }
 
-/// What speaks no HTTP at all is told so at once, and not after the time for a handshake.
+/// Input that is not HTTP is refused at once, not after the handshake timeout.
 #[test]
 fn mqtt_without_websocket_is_refused_there() {
     let broker = Broker::start();
@@ -99,7 +99,7 @@ fn a_handshake_or_a_connect_that_does_not_come_is_not_waited_for() {
     open.expect_closed(1000);
 }
 
-/// `websocket.origins`: pages of this machine may connect, others when they are listed.
+/// `websocket.origins`: pages of this machine may connect, others if they are listed.
 #[test]
 fn pages_of_other_origins_are_refused_unless_they_are_listed() {
     let answer = |broker: &Broker, origin: &str, host: &str| {
@@ -123,17 +123,17 @@ fn pages_of_other_origins_are_refused_unless_they_are_listed() {
         assert_eq!(answer(&listing, origin, "127.0.0.1:8083"), *listed, "{origin}");
         assert_eq!(answer(&open, origin, "127.0.0.1:8083"), accepted, "{origin}");
     }
-    // A name that the page's owner lets point here proves nothing.
+    // A host name that the page's owner can point here proves nothing (DNS rebinding).
     assert_eq!(answer(&closed, "http://rebound.example.org", "rebound.example.org"), refused);
     assert!(closed.end().contains("rebound.example.org"), "the log says which origin it was");
 }
 
-/// The handshake and what follows it may come in one piece or byte by byte.
+/// The handshake and the data after it may arrive in one piece or byte by byte.
 #[test]
 fn a_handshake_and_a_connect_may_come_split_anyhow() {
     every_thread_count(|case| {
         let broker = case.broker();
-        // Some of these clients belong to another thread than the one that accepts.
+        // Some of these clients belong to another thread than the accepting one.
         for client_id in ["a", "b", "c", "d"] {
             let mut bytes = request("/mqtt", &[]).into_bytes();
             bytes.extend(frame(FIN | BINARY, &broker.connecting(V5, client_id).bytes()));

@@ -1,4 +1,4 @@
-//! MQTT over WebSocket: section 6 of both versions, and RFC 6455 as far as it binds a server.
+//! MQTT over WebSocket: section 6 of both versions, and the requirements of RFC 6455 for servers.
 
 mod closing;
 mod data_path;
@@ -13,7 +13,7 @@ use crate::support::{AtMostOnce, Broker, Case, Client, OutgoingPublish, packet_i
 pub(super) const PINGREQ: [u8; 2] = [0xC0, 0];
 pub(super) const PINGRESP: [u8; 2] = [0xD0, 0];
 
-/// A WebSocket whose client is connected.
+/// A connected WebSocket client.
 pub(super) fn connected(broker: &Broker, case: Case, client_id: &str) -> WebSocket {
     let mut websocket = WebSocket::open(broker.websocket_address());
     websocket.send_frame(FIN | BINARY, &broker.connecting(case.version, client_id).bytes());
@@ -26,7 +26,7 @@ pub(super) fn publish(client: &Client, topic: &str, payload: &[u8]) -> Vec<u8> {
     client.encoded(&Packet::Publish(OutgoingPublish::new(topic, AtMostOnce, payload).publish(packet_id(1))))
 }
 
-/// Proves that a WebSocket is served.
+/// Checks that a WebSocket is served.
 #[track_caller]
 pub(super) fn ping(websocket: &mut WebSocket) {
     websocket.send_frame(FIN | BINARY, &PINGREQ);

@@ -1,4 +1,4 @@
-//! What `why` says before a message is published, and what becomes of the message then: they agree, for each reason that there is.
+//! The prediction of `why` agrees with what happens to the message, for each reason.
 
 use tautwire_engine::{DropReason, PublishRefusal};
 use tautwire_protocol::{Packet, Property, QoS};
@@ -11,7 +11,7 @@ use crate::support::{
     TOKEN, Transport, V3_1_1, V5, admin, packet_id, sleep, wait_until,
 };
 
-/// A broker in which a message meets one reason, and the message.
+/// A broker in which one reason applies to a message, and the message.
 struct Case {
     world: World,
     publisher: Client,
@@ -19,9 +19,9 @@ struct Case {
     qos: QoS,
     retain: bool,
     payload: Vec<u8>,
-    /// What `why` is told besides topic, QoS and RETAIN.
+    /// Further parameters of the `why` query, besides topic, QoS and RETAIN.
     more: &'static str,
-    /// They stay connected.
+    /// Clients that stay connected.
     _others: Vec<Client>,
 }
 
@@ -35,7 +35,7 @@ impl Case {
         Case { retain: true, ..self }
     }
 
-    fn told(self, more: &'static str) -> Case {
+    fn with_query(self, more: &'static str) -> Case {
         Case { more, ..self }
     }
 
@@ -44,10 +44,10 @@ impl Case {
     }
 
     fn sized(self, bytes: usize, more: &'static str) -> Case {
-        Case { payload: vec![b'x'; bytes], ..self.told(more) }
+        Case { payload: vec![b'x'; bytes], ..self.with_query(more) }
     }
 
-    /// What `why` says of a message for the client `c`: the outcome, and the codes of the findings.
+    /// The prediction for the client `c`: the outcome, and the codes of the findings.
     #[track_caller]
     fn predicted(&self) -> (String, Vec<String>) {
         let Case { topic, qos, retain, more, .. } = self;
@@ -59,7 +59,7 @@ impl Case {
         if self.retain { outgoing.retained() } else { outgoing }
     }
 
-    /// Publishes the message, which is refused; gives the code.
+    /// Publishes the message, which is refused, and returns the code.
     #[track_caller]
     fn refused(mut self) -> u8 {
         let outgoing = self.outgoing();
@@ -68,7 +68,7 @@ impl Case {
         self.publisher.expect_refusal()
     }
 
-    /// Publishes messages like this one until one is refused.
+    /// Publishes such messages until one is refused.
     #[track_caller]
     fn until_refused(mut self) -> Case {
         for _ in 0..5_000 {
@@ -80,8 +80,8 @@ impl Case {
     }
 }
 
-/// `c` is away, and its session waits for what is published to `kept`.
-fn with_waiting_session(world: World) -> World {
+/// `c` is offline, and its session queues messages published to `kept`.
+fn with_offline_session(world: World) -> World {
     world.leave("c", "kept");
     world
 }
@@ -90,7 +90,7 @@ fn with_data(more: &[&str]) -> World {
     let folder = Folder::new(&[]);
     let data = format!("data.path={}", folder.path().join("data").display());
     let settings: Vec<&str> = [&data[..]].into_iter().chain(more.iter().copied()).collect();
-    with_waiting_session(World::within(folder, 1, "", &settings))
+    with_offline_session(World::within(folder, 1, "", &settings))
 }
 
 const ROOMY: &str = "limits.session_queue_bytes=1000000000";
@@ -110,11 +110,13 @@ fn case_of(refusal: PublishRefusal) -> Case {
         PublishRefusal::NotAuthorized => {
             let rules = RULES.replace("deny = \"subscribe\"", "deny = \"publish\"");
             let world = World::within(Folder::new(&[("access.toml", &rules)]), 1, "acl.file = \"access.toml\"\n", &[]);
-            Case::new(world, "closed/x", AtLeastOnce).told("&publisher=p")
+            Case::new(world, "closed/x", AtLeastOnce).with_query("&publisher=p")
         }
-        PublishRefusal::ContractBroken => Case::new(world_with_rules(1), "strict/1", AtLeastOnce).told("&payload=x"),
+        PublishRefusal::ContractBroken => {
+            Case::new(world_with_rules(1), "strict/1", AtLeastOnce).with_query("&payload=x")
+        }
         PublishRefusal::NoMemory => {
-            let world = with_waiting_session(World::new(1, "limits.buffered_bytes = 1048576\n", &[ROOMY]));
+            let world = with_offline_session(World::new(1, "limits.buffered_bytes = 1048576\n", &[ROOMY]));
             Case::new(world, "kept", AtLeastOnce).sized(20_000, "&payload_bytes=20000").until_refused()
         }
         PublishRefusal::PayloadTooLarge => {
@@ -122,7 +124,7 @@ fn case_of(refusal: PublishRefusal) -> Case {
         }
         PublishRefusal::SessionQueueFull => {
             let file = "limits.session_queue_messages = 3\nlimits.slow_consumer = \"refuse\"\n";
-            Case::new(with_waiting_session(simple(file)), "kept", AtLeastOnce).until_refused()
+            Case::new(with_offline_session(simple(file)), "kept", AtLeastOnce).until_refused()
         }
         PublishRefusal::SharedQueueFull => {
             let world = simple("limits.shared_queue_bytes = 10_000\n");
@@ -139,11 +141,11 @@ fn case_of(refusal: PublishRefusal) -> Case {
             let folder = Folder::new(&[("token", TOKEN)]);
             let at = |name: &str| folder.path().join(name).display().to_string();
             let (data, token) = (format!("data.path={}", at("data")), format!("admin.token_file={}", at("token")));
-            let broker = Broker::with_mortal_disk(&[&data, &token, "admin.listen=127.0.0.1:0"]);
-            let world = with_waiting_session(World::of(broker, folder));
+            let broker = Broker::with_failable_disk(&[&data, &token, "admin.listen=127.0.0.1:0"]);
+            let world = with_offline_session(World::of(broker, folder));
             let mut first = world.broker.connect(V5, "first");
             world.broker.fail_disk();
-            // It waits for an acknowledgement that never comes, and is told so.
+            // The publisher waits for an acknowledgement that never arrives, and is notified.
             first.send_publish(&OutgoingPublish::new("kept", AtLeastOnce, b"x"));
             assert_eq!(first.expect_refusal(), 0x97);
             Case::new(world, "kept", AtLeastOnce)
@@ -155,7 +157,7 @@ fn case_of(refusal: PublishRefusal) -> Case {
         }
         PublishRefusal::RetainedQuota => {
             let world = simple("limits.retained_messages_per_client = 1\n");
-            let mut case = Case::new(world, "t", AtLeastOnce).retained().told("&publisher=p");
+            let mut case = Case::new(world, "t", AtLeastOnce).retained().with_query("&publisher=p");
             case.publisher.deliver(&OutgoingPublish::new("first", AtLeastOnce, b"x").retained());
             case
         }
@@ -174,7 +176,7 @@ fn a_message_is_refused_for_the_reason_that_why_has_given() {
     }
 }
 
-/// A message that is taken where one of the reasons does not concern it: what need not be kept, on a disk that is full.
+/// A message that a reason does not apply to is accepted: QoS 0 with a full disk.
 #[test]
 fn a_full_disk_refuses_only_persistent_publishes() {
     let mut case = case_of(PublishRefusal::DiskFull);
@@ -188,7 +190,7 @@ fn a_full_disk_refuses_only_persistent_publishes() {
     assert_eq!((&*outcome, &*codes[0]), ("does_not_arrive", "disk_full"));
 }
 
-/// Each reason for which a message is dropped, one after the other.
+/// Each reason for a dropped message, one after the other.
 fn after(reason: DropReason) -> Option<DropReason> {
     Some(match reason {
         DropReason::OutputFull => DropReason::MemoryFull,
@@ -207,7 +209,7 @@ struct Expected(&'static str, &'static str);
 
 const WAITS: Expected = Expected("waits", "window_full");
 
-/// The world, what `why` says before the message is published, and what makes the broker drop it once it is published.
+/// The world, the prediction before the message is published, and the action that makes the broker drop it afterwards.
 fn drop_case(reason: DropReason) -> (Case, Expected, fn(&mut Case)) {
     let nothing: fn(&mut Case) = |_| {};
     match reason {
@@ -226,7 +228,7 @@ fn drop_case(reason: DropReason) -> (Case, Expected, fn(&mut Case)) {
             (case, Expected("does_not_arrive", "output_behind"), nothing)
         }
         DropReason::MemoryFull => {
-            // The copies for all of them together are too much, which nobody can know before they are made.
+            // Only all the copies together exceed the limit, which cannot be known before they are made.
             let world = World::new(1, "limits.buffered_bytes = 1048576\n", &["sys.interval_s=3600"]);
             let names = (0..40).map(|number| if number == 39 { "c".to_owned() } else { format!("c{number}") });
             let mut clients: Vec<Client> = names.map(|name| world.broker.connect(V5, &name)).collect();
@@ -235,7 +237,7 @@ fn drop_case(reason: DropReason) -> (Case, Expected, fn(&mut Case)) {
             (case, Expected("arrives", "subscribed"), nothing)
         }
         DropReason::QueueFull => {
-            let world = with_waiting_session(World::new(1, "limits.session_queue_messages = 1\n", &[]));
+            let world = with_offline_session(World::new(1, "limits.session_queue_messages = 1\n", &[]));
             let mut case = Case::new(world, "kept", AtLeastOnce);
             case.publisher.publish("kept", AtLeastOnce, b"first");
             (case, Expected("does_not_arrive", "queue_full"), nothing)
@@ -253,7 +255,7 @@ fn drop_case(reason: DropReason) -> (Case, Expected, fn(&mut Case)) {
                 let first = case._others[0].expect_publish();
                 sleep(std::time::Duration::from_millis(3_200));
                 case._others[0].acknowledge(&first);
-                // Both of those that waited; the one without an expiry arrives.
+                // Both queued messages expire; the one without an expiry arrives.
                 case._others[0].receive();
             })
         }
@@ -268,7 +270,7 @@ fn drop_case(reason: DropReason) -> (Case, Expected, fn(&mut Case)) {
             let world = world_with_rules(1);
             let mut inside = ConnectBuilder::new(Transport::Tcp(world.broker.other_address(0)), V5, "c").open();
             inside.subscribe("#", AtLeastOnce);
-            let case = Case::new(world, "m", AtLeastOnce).told("&mount_point=m/").with([inside]);
+            let case = Case::new(world, "m", AtLeastOnce).with_query("&mount_point=m/").with([inside]);
             (case, Expected("does_not_arrive", "outside_mount"), nothing)
         }
         DropReason::NotAuthorized => {
@@ -294,13 +296,13 @@ fn drop_case(reason: DropReason) -> (Case, Expected, fn(&mut Case)) {
 }
 
 impl Case {
-    /// How many messages of the topic have been dropped for a reason, for any client.
+    /// The number of messages of the topic dropped for a reason, for any client.
     fn dropped(&self, reason: DropReason) -> u64 {
         let client = if self.more.contains("mount_point") { "c?mount_point=m/" } else { "c" };
         let clients = (0..39).map(|number| format!("c{number}")).filter(|_| reason == DropReason::MemoryFull);
         let names: Vec<String> = clients.chain([client.to_owned()]).collect();
-        let told = names.iter().flat_map(|name| self.world.drops(name));
-        let counts = told.filter_map(|drop| {
+        let drops = names.iter().flat_map(|name| self.world.drops(name));
+        let counts = drops.filter_map(|drop| {
             let rest = drop.strip_prefix(&format!("{} {} ", reason.code(), self.topic)).map(str::to_owned)?;
             rest.parse::<u64>().ok()
         });
@@ -317,7 +319,7 @@ fn a_message_is_dropped_where_why_has_said_that_it_does_not_arrive_and_waits_whe
         let (outcome, codes) = case.predicted();
         assert_eq!(outcome, expected, "{reason:?}: {codes:?}");
         assert!(codes.iter().any(|given| given == code), "{reason:?}: {codes:?}");
-        // 0x10: nobody else wants it.
+        // 0x10: no other subscriber.
         let answer = case.publisher.publish(case.topic, case.qos, &case.payload);
         assert!(matches!(answer, 0 | 0x10), "{reason:?}: {answer:#x}");
         case.publisher.ping();
@@ -330,7 +332,7 @@ fn a_message_is_dropped_where_why_has_said_that_it_does_not_arrive_and_waits_whe
     }
 }
 
-/// What keeps a client, or a publisher, from the broker is said, and it is what its CONNECT meets.
+/// `why` lists the reasons that keep a client or a publisher out, and its CONNECT meets them.
 #[test]
 fn refused_clients_are_listed() {
     let world = World::new(1, "", &["limits.client_breaks=1", "limits.client_hold_s=3600"]);
@@ -343,7 +345,7 @@ fn refused_clients_are_listed() {
     assert_eq!(codes, ["away", "subscribed", "publisher_not_connected"]);
     let refused = |client_id| world.broker.connecting(V5, client_id).persistent().refused();
 
-    // It waits for the client, who cannot come for it.
+    // A message is queued for the client, which cannot connect.
     ban("c");
     let (outcome, codes) = world.why("c", "topic=a");
     assert_eq!((&*outcome, &*codes[codes.len() - 1]), ("waits", "banned"));

@@ -1,4 +1,4 @@
-//! Who may administer the broker, and whether it looks by itself for what has changed.
+//! Credentials of operators, and watching files for changes.
 
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
@@ -8,8 +8,8 @@ use crate::support::{EXPECT_TIMEOUT, TOKEN};
 
 /// The token of `tokens.toml`.
 const NAMED_TOKEN: &str = "named-token-0123456789";
-/// What is written to the file of the token while nobody asks for a reload.
-const UNASKED_TOKEN: &str = "unasked-token-0123456789";
+/// Written to the token file without requesting a reload.
+const WATCHED_TOKEN: &str = "unasked-token-0123456789";
 
 pub(super) const TOKENS_FILE: &str = "[[token]]\nname = \"named\"\nrole = \"read\"\npayloads = false\n\
      sha256 = \"580757fd6f179fb9f7bcce1b9f6b15b6c57aec76b72d162026a990a798f37614\"\n";
@@ -20,7 +20,7 @@ pub(super) const ROWS: &[Row] = &[
         file: "{}\n",
         off: "",
         on: "admin.tokens_file = \"tokens.toml\"",
-        see: After(|scene| yes_if(is_taken(scene, NAMED_TOKEN))),
+        see: After(|scene| yes_if(is_accepted(scene, NAMED_TOKEN))),
         without: NO,
         with: YES,
     },
@@ -71,18 +71,18 @@ pub(super) const ROWS: &[Row] = &[
         off: "",
         on: "watch_files_s = 1",
         see: After(|scene| {
-            scene.folder.write("token", UNASKED_TOKEN);
+            scene.folder.write("token", WATCHED_TOKEN);
             let until = Instant::now() + scene.patience(YES);
             let is_read = loop {
-                match is_taken(scene, UNASKED_TOKEN) {
+                match is_accepted(scene, WATCHED_TOKEN) {
                     false if Instant::now() < until => {}
                     is_read => break is_read,
                 }
             };
             scene.folder.write("token", TOKEN);
             let until = Instant::now() + EXPECT_TIMEOUT;
-            while !is_taken(scene, TOKEN) {
-                assert!(Instant::now() < until, "it does not go on looking");
+            while !is_accepted(scene, TOKEN) {
+                assert!(Instant::now() < until, "watching does not continue");
             }
             yes_if(is_read)
         }),
@@ -96,7 +96,7 @@ fn admin_credentials_change_on_reload() {
     try_all(ROWS, &[]);
 }
 
-fn is_taken(scene: &ReloadTest, token: &str) -> bool {
+fn is_accepted(scene: &ReloadTest, token: &str) -> bool {
     scene.ask_by(token, "GET", "/metrics").status == 200
 }
 
@@ -113,7 +113,7 @@ fn cookie(answer: &Answer) -> &str {
     line.split(';').next().expect("there is always one")
 }
 
-/// How long a session lasts if nothing is asked.
+/// The duration of an idle session.
 fn session_expiry_s(answer: &Answer) -> u64 {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).expect("it is after 1970");
     answer.number("expires_ms").div_ceil(1_000).saturating_sub(now.as_secs())

@@ -1,4 +1,4 @@
-//! Who clients are: passwords, certificates, tokens, the hook, bans.
+//! Client authentication: passwords, certificates, tokens, the hook, bans.
 
 use std::fs;
 use std::time::Instant;
@@ -7,13 +7,13 @@ use super::{ACCEPTED, After, NO, ReloadTest, Row, YES, connack_of, connect_resul
 use crate::support::{AtLeastOnce, ConnectBuilder, Transport, V5};
 use crate::tokens::{now_s, token};
 
-/// A listener that asks for certificates of clients.
+/// A listener that requests client certificates.
 const BY_CERTIFICATE: &str = "auth.password_file = \"users\"\ntls.certificate = \"all.pem\"\ntls.key = \"all.key\"\n\
      tls.client_ca = \"all-ca.pem\"\n{}\n\
      [[listener]]\nname = \"own\"\naddress = \"mqtts://127.0.0.1:0\"\ntls.client_certificates = \"required\"\n";
 const BY_SECRET: &str = "auth.jwt_secret_file = \"secret\"\n{}\n";
 const BY_HOOK: &str = "auth.hook_url = \"SERVICE/auth\"\n{}\n";
-/// The broker waits longer for the answer than a test holds it back, however late everything is.
+/// The broker's timeout exceeds the delay of the test's hook by far.
 const BY_PATIENT_HOOK: &str = "auth.hook_url = \"SERVICE/auth\"\nauth.hook_timeout_ms = 60000\n{}\n";
 
 const SECRET: &str = "a secret of at least thirty-two bytes";
@@ -150,7 +150,7 @@ pub(super) const ROWS: &[Row] = &[
             let name = scene.name();
             let connecting = |id| scene.connecting(id).user_name("").password(&bytes);
             let mut first = connecting(&name).open();
-            // The same client, if the token says who it is.
+            // The same client, if the token identifies it.
             let second = connecting("second").open();
             let is_taken_over = first.has_input_within(scene.patience(YES));
             if is_taken_over {
@@ -209,13 +209,13 @@ pub(super) const ROWS: &[Row] = &[
         off: "",
         on: "auth.hook_concurrency = 1",
         see: After(|scene| {
-            let held = connect_pending(scene);
+            let pending = connect_pending(scene);
             let name = format!("good-{}", scene.name());
             let mut next = scene.connecting(&name).send();
             let is_answered = next.has_input_within(scene.patience(YES));
             scene.service.hold(false);
             assert_eq!(connack_of(&mut next), ACCEPTED);
-            drop(held);
+            drop(pending);
             yes_if(is_answered)
         }),
         without: YES,
@@ -227,10 +227,10 @@ pub(super) const ROWS: &[Row] = &[
         off: "",
         on: "limits.authentications = 1",
         see: After(|scene| {
-            let held = connect_pending(scene);
+            let pending = connect_pending(scene);
             let names = ["second", "third"].map(|name| format!("good-{name}-{}", scene.name()));
             let mut waiting = names.each_ref().map(|name| scene.connecting(name).send());
-            // One of them may wait.
+            // One of them may be queued.
             let until = Instant::now() + scene.patience(NO);
             let soon = std::time::Duration::from_millis(50);
             let is_refused = loop {
@@ -248,7 +248,7 @@ pub(super) const ROWS: &[Row] = &[
                 is_refused,
                 "{connect_result:?}"
             );
-            drop(held);
+            drop(pending);
             yes_if(!is_refused)
         }),
         without: YES,
@@ -305,7 +305,7 @@ pub(super) const ROWS: &[Row] = &[
         off: "",
         on: "auth.hook_unreachable = \"ask_next\"",
         see: After(|scene| {
-            // The password file does not know it, and the hook fails: nobody does then.
+            // Unknown in the password file, and the hook fails: nothing identifies the client.
             let name = format!("broken-{}", scene.name());
             connect_result(&ConnectBuilder::new(Transport::Tcp(scene.broker.address()), V5, &name))
         }),
@@ -359,7 +359,7 @@ pub(super) const ROWS: &[Row] = &[
         with: YES,
     },
     Row {
-        // For `tautwire user --config` alone, so it is seen where the configuration is shown.
+        // Only used by `tautwire user --config`, so it is checked in the output of the configuration.
         keys: &["auth.password_cost"],
         file: "auth.password_file = \"users\"\n{}\n",
         off: "",
@@ -375,7 +375,7 @@ fn clients_are_authenticated_by_the_current_keys() {
     try_all(ROWS, &[]);
 }
 
-/// What somebody is told whose password has come a long way without TLS.
+/// The result for a password sent from another address without TLS.
 pub(super) fn connect_from_other_address(scene: &ReloadTest) -> String {
     let mut client = crate::support::Client::dial(Transport::Tcp(scene.own()), V5);
     client.send_bytes(b"PROXY TCP4 192.0.2.7 192.0.2.1 40000 1883\r\n");
@@ -383,7 +383,7 @@ pub(super) fn connect_from_other_address(scene: &ReloadTest) -> String {
     connack_of(&mut client)
 }
 
-/// What the holder of a certificate is told that says nothing else of itself.
+/// The result for a certificate holder without other credentials.
 pub(super) fn by_certificate(scene: &ReloadTest) -> String {
     let stream = std::net::TcpStream::connect(scene.own()).expect("the broker listens");
     let mut client = scene.all.connect(stream, Some(scene.all.client("device")));
@@ -403,13 +403,13 @@ fn by_secret(scene: &ReloadTest, user: &str, left_s: i64, more: &str) -> String 
     by_token(scene, &token(&claims(user, left_s, more), SECRET))
 }
 
-/// What somebody is told about whom the hook does this.
+/// The result for a client that the hook answers like this.
 fn asks_as(scene: &ReloadTest, what: &str) -> String {
     let name = format!("{what}-{}", scene.name());
     connect_result(&scene.connecting(&name))
 }
 
-/// How often the hook is asked when the same client comes twice.
+/// The number of hook requests for two connections of the same client.
 fn requests_for_two(scene: &ReloadTest, what: &str) -> String {
     let before = scene.service.asked();
     for _ in 0..2 {
@@ -418,17 +418,17 @@ fn requests_for_two(scene: &ReloadTest, what: &str) -> String {
     (scene.service.asked() - before).to_string()
 }
 
-/// A client that the hook is being asked about.
+/// A client with a pending hook request.
 fn connect_pending(scene: &ReloadTest) -> crate::support::Client {
     scene.service.hold(true);
     let before = scene.service.asked();
-    let name = format!("held-{}", scene.name());
-    let held = scene.connecting(&name).send();
+    let name = format!("pending-{}", scene.name());
+    let pending = scene.connecting(&name).send();
     scene.service.await_requests(before + 1);
-    held
+    pending
 }
 
-/// How many threads compute hashes, once those of before have ended.
+/// The number of hash threads, once the previous ones have ended.
 fn threads_that_hash(scene: &ReloadTest) -> String {
     assert_eq!(scene.connects(), ACCEPTED);
     let count = || {

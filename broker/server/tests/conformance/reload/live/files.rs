@@ -1,4 +1,4 @@
-//! What is named by the file: rules, contracts, the audit log, the token of operators; what is kept on disk; the log.
+//! Files named in the configuration: rules, contracts, the audit log, the admin token; persistence; the log.
 
 use std::fs;
 use std::time::Instant;
@@ -112,7 +112,7 @@ pub(super) const ROWS: &[Row] = &[
     },
 ];
 
-/// Of a broker that keeps its state on disk.
+/// Rows of a broker with persistence.
 pub(super) const KEPT: &[Row] = &[
     Row {
         keys: &["data.ack"],
@@ -183,7 +183,7 @@ pub(super) const KEPT: &[Row] = &[
         see: Before(|scene, mut client| {
             let name = scene.name();
             let away_id = format!("away-{name}");
-            // Where there is no room it may not come either.
+            // If there is no room, it is refused.
             let mut away = scene.connecting(&away_id).persistent().send();
             let connect_result = super::connack_of(&mut away);
             if connect_result == SERVER_BUSY {
@@ -261,16 +261,16 @@ fn the_log_is_written_as_is_said_now() {
     try_with(1, LOG, &[]);
 }
 
-/// What comes of a message of a client.
+/// The result of publishing a message.
 pub(super) fn may_publish(_: &ReloadTest, mut client: Client) -> String {
     code(client.publish("x", AtLeastOnce, b""))
 }
 
-/// Rules by which everybody may publish, of which a broker that has read others takes that away.
+/// Rules that let everybody publish; the replacement revokes that.
 pub(super) const PUBLISHERS: &str = "[[role]]\nname = \"all\"\nrules = [{ allow = [\"publish\", \"subscribe\"], topics = \"#\" }]\n\
      [[assign]]\neveryone = true\nroles = \"all\"\n";
 
-/// Whether a retained message does not come to a new subscriber, once its publisher may not publish any more.
+/// Whether a retained message is withheld from a new subscriber, once its publisher may no longer publish.
 fn is_withheld(scene: &ReloadTest, mut publisher: Client) -> String {
     let name = scene.name();
     let set_rules = |rules: &str| {
@@ -284,7 +284,7 @@ fn is_withheld(scene: &ReloadTest, mut publisher: Client) -> String {
     let mut subscriber = scene.connecting("subscriber").open();
     subscriber.subscribe(&name, AtLeastOnce);
     let deadline = Instant::now() + EXPECT_TIMEOUT;
-    // Either comes true of the one message.
+    // The one message is either withheld or delivered.
     let is_withheld = loop {
         let soon = Instant::now() + std::time::Duration::from_millis(50);
         if subscriber.next_before(soon).is_some() {
@@ -293,27 +293,27 @@ fn is_withheld(scene: &ReloadTest, mut publisher: Client) -> String {
         if scene.metric("retained_withheld") > before {
             break true;
         }
-        assert!(Instant::now() < deadline, "the message neither comes nor is withheld");
+        assert!(Instant::now() < deadline, "the message is neither delivered nor withheld");
     };
     set_rules(PUBLISHERS);
     yes_if(is_withheld)
 }
 
-/// Whether what is acknowledged to a client that comes now waits for the disk.
+/// Whether acknowledgements to a new client wait for the disk.
 fn waits_for_the_disk(scene: &ReloadTest) -> String {
     let name = scene.name();
     let client = scene.connecting(&name).open();
     waits(scene, client)
 }
 
-/// Whether each of some messages that must be kept has waited for a write of its own: then there are as many.
+/// Whether each persistent message waited for a separate write: then there are as many writes as messages.
 fn waits(scene: &ReloadTest, mut client: Client) -> String {
     const MESSAGES: u64 = 60;
     let topic = format!("kept/{}", scene.name());
     let until = Instant::now() + EXPECT_TIMEOUT;
     let waits = loop {
         let before = scene.metric("data_syncs");
-        // Where nothing waits, the log writes at its ease, and several of them at a time, unless this thread is the slower one.
+        // Without waiting, the log batches writes, unless this thread is slower than the log.
         for number in 0..MESSAGES {
             let text = number.to_string();
             let outgoing = OutgoingPublish::new(&topic, AtLeastOnce, text.as_bytes()).retained();
@@ -336,7 +336,7 @@ fn log(scene: &ReloadTest) -> String {
     fs::read_to_string(scene.folder.path().join("log")).unwrap_or_default()
 }
 
-/// Whether each of five refusals has a line.
+/// Whether each of five refusals has a log line.
 fn are_five_logged(scene: &ReloadTest) -> bool {
     let count = || lines(&log(scene), "refused connection");
     let before = count();
@@ -346,7 +346,7 @@ fn are_five_logged(scene: &ReloadTest) -> bool {
     count() >= before + 5
 }
 
-/// Whether there are more of such lines soon, while clients are refused.
+/// Whether the number of such lines grows soon, while clients are refused.
 fn is_logged(scene: &ReloadTest, count: impl Fn(&str) -> usize) -> bool {
     let before = count(&log(scene));
     let until = Instant::now() + scene.patience(YES);
@@ -359,7 +359,7 @@ fn is_logged(scene: &ReloadTest, count: impl Fn(&str) -> usize) -> bool {
     false
 }
 
-/// A client comes that nobody can know.
+/// Connects with unknown credentials.
 fn is_refused(scene: &ReloadTest) {
     let connecting = scene.broker.connecting(V5, "nobody").property(METHOD);
     assert_eq!(super::connect_result(&connecting), "0x8c");

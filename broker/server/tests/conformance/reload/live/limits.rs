@@ -1,4 +1,4 @@
-//! Limits for everybody.
+//! Global limits.
 
 use std::time::Instant;
 
@@ -389,9 +389,9 @@ pub(super) const ROWS: &[Row] = &[
         see: Before(|scene, mut client| {
             client.subscribe("$SYS/broker/uptime", AtMostOnce);
             let until = Instant::now() + scene.patience(YES);
-            // What has been retained is no news.
-            let news = std::iter::from_fn(|| client.publish_before(until)).find(|message| !message.retain());
-            yes_if(news.is_some())
+            // Retained messages are not new.
+            let live = std::iter::from_fn(|| client.publish_before(until)).find(|message| !message.retain());
+            yes_if(live.is_some())
         }),
         without: NO,
         with: YES,
@@ -403,13 +403,13 @@ fn limits_apply_to_connected_clients_and_can_be_reverted() {
     try_all(ROWS, &[]);
 }
 
-/// Whether five clients that come at once are all let in.
+/// Whether five clients connecting at once are all accepted.
 pub(super) fn connect_five(scene: &ReloadTest) -> String {
     let names = [1, 2, 3, 4, 5].map(|number| format!("{}-{number}", scene.name()));
     let mut clients = names.each_ref().map(|name| scene.connecting(name).send_unless_closed());
     let connect_result = clients.each_mut().map(connack_of);
     if connect_result.iter().all(|connect_result| connect_result == ACCEPTED) {
-        // Their places are free when they have gone.
+        // Their disconnects make room.
         clients.into_iter().for_each(Client::disconnect);
         return YES.to_owned();
     }
@@ -420,7 +420,7 @@ pub(super) fn connect_five(scene: &ReloadTest) -> String {
     NO.to_owned()
 }
 
-/// A client breaks off so often; what it is told who comes once more then.
+/// Breaks the connections of a client this often. Returns the result of one more CONNECT.
 fn disconnects(scene: &ReloadTest, times: usize) -> String {
     let name = format!("breaks-{}", scene.name());
     for _ in 0..times {
@@ -443,7 +443,7 @@ pub(super) fn subscribes_twice(scene: &ReloadTest, mut client: Client) -> String
     code(client.subscribe_all(&[(&format!("two/{}", scene.name()), options(AtMostOnce))], &[])[0])
 }
 
-/// What comes of the second of two messages of a kilobyte that are to be retained. Both are taken back.
+/// The result of the second of two retained messages of a kilobyte. Both are removed again.
 pub(super) fn retains_two(scene: &ReloadTest, mut client: Client) -> String {
     let topics = [1, 2].map(|number| format!("{}/{number}", scene.name()));
     let codes = topics
@@ -454,7 +454,7 @@ pub(super) fn retains_two(scene: &ReloadTest, mut client: Client) -> String {
     code(codes[1])
 }
 
-/// Whether a session is neglected soon for which a message waits.
+/// Whether a session with a queued message is listed as neglected soon.
 fn is_listed_neglected(scene: &ReloadTest, mut client: Client) -> String {
     let name = scene.name();
     let mut away = scene.connecting(&format!("away-{name}")).persistent().open();
@@ -469,7 +469,7 @@ fn is_listed_neglected(scene: &ReloadTest, mut client: Client) -> String {
     yes_if(scene.metric("sessions_neglected") > before)
 }
 
-/// The first of what a client gets that comes back, after two messages of 600 bytes have come meanwhile.
+/// The first message that a client receives after reconnecting, if two messages of 600 bytes were published meanwhile.
 pub(super) fn first_of_two_that_wait(scene: &ReloadTest, mut client: Client) -> String {
     let name = scene.name();
     let away_id = format!("away-{name}");
@@ -498,7 +498,7 @@ fn dropped_for_queues(scene: &ReloadTest) -> u64 {
     ["dropped_queue_full", "dropped_queue_full_for_user"].iter().map(|name| scene.metric(name)).sum()
 }
 
-/// Whether a client that publishes twenty messages of 1,000 bytes at once is not read from for a while.
+/// Whether reading pauses for a client that publishes twenty messages of 1,000 bytes at once.
 pub(super) fn is_publisher_paused(scene: &ReloadTest, mut client: Client) -> String {
     const MESSAGES: usize = 20;
     let before = scene.metric("clients_paused_for_rate");
@@ -509,7 +509,7 @@ pub(super) fn is_publisher_paused(scene: &ReloadTest, mut client: Client) -> Str
     let mut answered = 0;
     while answered < MESSAGES {
         if scene.metric("clients_paused_for_rate") > before {
-            // What is left of its messages must not be counted in the next step.
+            // The rest of its messages must not count in the next step.
             scene.ask("DELETE", &format!("/v1/clients/{}/connection", scene.name())).expect(204);
             return YES.to_owned();
         }
@@ -520,12 +520,12 @@ pub(super) fn is_publisher_paused(scene: &ReloadTest, mut client: Client) -> Str
     NO.to_owned()
 }
 
-/// The same of a client that comes only now, and so has sent nothing for long.
+/// The same for a new client, which has not sent anything for a while.
 pub(super) fn is_new_client_paused(scene: &ReloadTest) -> String {
     is_publisher_paused(scene, scene.connecting(&scene.name()).open())
 }
 
-/// Whether all of five messages of QoS 0 arrive that are published by one write, and so leave by one.
+/// Whether all of five QoS 0 messages arrive that are published, and delivered, in one write.
 fn gets_all_of_one_write(scene: &ReloadTest, mut client: Client) -> String {
     let name = scene.name();
     client.subscribe(&name, AtLeastOnce);
@@ -538,7 +538,7 @@ fn gets_all_of_one_write(scene: &ReloadTest, mut client: Client) -> String {
     yes_if(before_last == 5)
 }
 
-/// What comes of twenty messages of 100 kB for a session that is away, which is ended then.
+/// The result of twenty messages of 100 kB for an offline session, which is ended afterwards.
 fn stores_two_megabytes(scene: &ReloadTest, mut client: Client) -> String {
     let name = scene.name();
     let away_id = format!("away-{name}");
@@ -550,7 +550,7 @@ fn stores_two_megabytes(scene: &ReloadTest, mut client: Client) -> String {
     code(codes.into_iter().max().unwrap_or(0))
 }
 
-/// What comes of a hundred messages for a shared subscription whose only member is away, which is ended then.
+/// The result of a hundred messages for a shared subscription whose only member is offline. The session is ended afterwards.
 fn fills_the_queue_of_a_group(scene: &ReloadTest, mut client: Client) -> String {
     let name = scene.name();
     let away_id = format!("away-{name}");
@@ -562,7 +562,7 @@ fn fills_the_queue_of_a_group(scene: &ReloadTest, mut client: Client) -> String 
     code(refused.unwrap_or(0))
 }
 
-/// Whether a message goes to another member of a shared subscription while the first one, which has got it, does not acknowledge it.
+/// Whether a message is redispatched to another member of a shared subscription while the first one does not acknowledge it.
 fn is_redelivered_to_other_member(scene: &ReloadTest, mut stuck: Client) -> String {
     let name = scene.name();
     let filter = format!("$share/group/{name}");
@@ -572,12 +572,12 @@ fn is_redelivered_to_other_member(scene: &ReloadTest, mut stuck: Client) -> Stri
     let id = format!("other-{name}");
     let mut other = scene.connecting(&id).open();
     other.subscribe(&filter, AtLeastOnce);
-    // With a second, it goes there after at most one and a half.
+    // With one second, it is redispatched after at most one and a half.
     let until = Instant::now() + scene.patience(YES) + std::time::Duration::from_secs(1);
     yes_if(other.next_before(until).is_some())
 }
 
-/// Whether a client that takes nothing is cut off.
+/// Whether a client that reads nothing is closed.
 fn is_closed_for_taking_nothing(scene: &ReloadTest, mut client: Client) -> String {
     let before = scene.metric("write_stall_timeouts");
     client.subscribe("flood", AtMostOnce);

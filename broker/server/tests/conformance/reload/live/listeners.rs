@@ -1,4 +1,4 @@
-//! Listeners, TLS, and what a table `[[listener]]` says otherwise than for all.
+//! Listeners, TLS, and settings of a `[[listener]]` table that override the global ones.
 
 use std::fs;
 use std::net::{SocketAddr, TcpStream};
@@ -35,7 +35,7 @@ const BY_CERTIFICATE: &str = "auth.password_file = \"users\"\ntls.certificate = 
 
 const OF_PROXY: &str = "[[listener]]\nname = \"own\"\naddress = \"127.0.0.1:0\"\nauth.anonymous = true\nproxy.trusted = [\"127.0.0.1\"]\n{}\n";
 
-/// What a proxy says of its client by `PP2_TYPE_SSL`: whether it speaks TLS and has shown a certificate, and whether that is verified (0).
+/// What a proxy reports with `PP2_TYPE_SSL`: whether the client uses TLS and has a certificate, and the verification result (0: valid).
 type OfClient = [u8; 5];
 const PLAIN_CLIENT: OfClient = [0, 0, 0, 0, 1];
 const TLS_CLIENT: OfClient = [1, 0, 0, 0, 1];
@@ -107,7 +107,7 @@ pub(super) const ROWS: &[Row] = &[
         file: FOR_ALL,
         off: "",
         on: "tls.minimum_version = \"1.3\"",
-        see: After(speaks_the_old_version),
+        see: After(accepts_tls_1_2),
         without: YES,
         with: NO,
     },
@@ -156,7 +156,7 @@ pub(super) const ROWS: &[Row] = &[
         off: "",
         on: "mode = \"600\"",
         see: After(|scene| {
-            let metadata = fs::metadata(scene.folder.path().join("socket")).expect("it is there");
+            let metadata = fs::metadata(scene.folder.path().join("socket")).expect("the socket exists");
             format!("{:o}", metadata.permissions().mode() & 0o777)
         }),
         without: "660",
@@ -428,7 +428,7 @@ pub(super) const ROWS: &[Row] = &[
         file: OF_ONE,
         off: "",
         on: "tls.minimum_version = \"1.3\"",
-        see: After(speaks_the_old_version),
+        see: After(accepts_tls_1_2),
         without: YES,
         with: NO,
     },
@@ -464,7 +464,7 @@ fn connect_bytes(scene: &ReloadTest) -> Vec<u8> {
     scene.connecting(&scene.name()).bytes()
 }
 
-/// What two clients are told of whom a proxy says this.
+/// The results for two clients that a proxy describes like this.
 fn by_proxy(scene: &ReloadTest, clients: [OfClient; 2]) -> String {
     clients.map(|of_client| address_from_proxy(scene, of_client)).join(" ")
 }
@@ -505,16 +505,16 @@ fn connects_with_revoked(scene: &ReloadTest) -> String {
     let config = builder(rustls::ALL_VERSIONS).with_root_certificates(roots);
     let key = rustls::pki_types::pem::PemObject::from_pem_file(made.join("device.key")).expect("a key");
     let config = config.with_client_auth_cert(vec![pem(&made.join("device.pem"))], key).expect("they fit");
-    yes_if(greets(config, scene.own(), &connect_bytes(scene)).is_some())
+    yes_if(negotiated_suite(config, scene.own(), &connect_bytes(scene)).is_some())
 }
 
-fn speaks_the_old_version(scene: &ReloadTest) -> String {
-    yes_if(greets(trusting(scene, &[&rustls::version::TLS12]), scene.own(), &connect_bytes(scene)).is_some())
+fn accepts_tls_1_2(scene: &ReloadTest) -> String {
+    yes_if(negotiated_suite(trusting(scene, &[&rustls::version::TLS12]), scene.own(), &connect_bytes(scene)).is_some())
 }
 
-/// The suite that is agreed on with a client that leaves it to the broker.
+/// The cipher suite negotiated by a client that offers all.
 fn suite(scene: &ReloadTest) -> String {
-    greets(trusting(scene, rustls::ALL_VERSIONS), scene.own(), &connect_bytes(scene)).expect("it is let in")
+    negotiated_suite(trusting(scene, rustls::ALL_VERSIONS), scene.own(), &connect_bytes(scene)).expect("it is accepted")
 }
 
 fn builder(
@@ -534,8 +534,8 @@ fn pem(path: &std::path::Path) -> rustls::pki_types::CertificateDer<'static> {
     rustls::pki_types::pem::PemObject::from_pem_file(path).expect("a certificate")
 }
 
-/// Connects by this; gives the suite that is spoken once CONNACK has come.
-fn greets(config: ClientConfig, address: SocketAddr, connect: &[u8]) -> Option<String> {
+/// Connects, and returns the cipher suite after CONNACK.
+fn negotiated_suite(config: ClientConfig, address: SocketAddr, connect: &[u8]) -> Option<String> {
     let name = ServerName::try_from("localhost").expect("a name");
     let connection = ClientConnection::new(Arc::new(config), name).expect("a client");
     let stream = TcpStream::connect(address).expect("the broker listens");

@@ -1,7 +1,7 @@
-//! Keys that hold without a restart: each is set and taken back while the broker runs, and somebody sees what comes of it.
+//! Keys that apply without a restart: each is set and reset while the broker runs, and its effect is observed.
 //!
-//! Every key of the documentation that does not wait for a restart has a row here, or a test fails. Those of a cluster need servers that
-//! are not there: `make test-cluster` sees to them.
+//! Every documented key that does not need a restart has a row here, or a test fails. Cluster keys need servers that are not available
+//! here: `make test-cluster` covers them.
 
 mod admin;
 mod auth;
@@ -29,26 +29,26 @@ use crate::support::tls::{Authority, Secured};
 use crate::support::{Broker, Client, ConnectBuilder, EXPECT_TIMEOUT, Folder, TOKEN, Transport, V5, program};
 use service::Service;
 
-/// A key, or keys that make sense only together, of which a change is seen.
+/// A key, or keys that only make sense together, with an observable effect.
 struct Row {
-    /// As the documentation calls them; with `listener ` in front where they are of a table `[[listener]]`.
+    /// As documented, prefixed with `listener ` for keys of a `[[listener]]` table.
     keys: &'static [&'static str],
-    /// The file, with `{}` where the keys stand.
+    /// The file, with `{}` in place of the keys.
     file: &'static str,
-    /// What stands there before, and again in the end.
+    /// The keys before, and again at the end.
     off: &'static str,
-    /// What stands there meanwhile.
+    /// The keys in between.
     on: &'static str,
     see: Observer,
     without: &'static str,
     with: &'static str,
 }
 
-/// Who looks.
+/// How the effect is observed.
 enum Observer {
-    /// A client that has been connected since before the reload.
+    /// With a client connected before the reload.
     Before(fn(&ReloadTest, Client) -> String),
-    /// Somebody who comes after it.
+    /// With new clients after the reload.
     After(fn(&ReloadTest) -> String),
 }
 
@@ -61,10 +61,10 @@ const QUOTA_EXCEEDED: &str = "0x97";
 const SERVER_BUSY: &str = "0x89";
 const CLOSED: &str = "closed";
 
-/// How long nothing must happen where nothing is to.
+/// How long to wait for something that must not happen.
 const SILENCE: Duration = Duration::from_millis(1_500);
 
-/// A broker, what its file may name, and the step that is being tried.
+/// A broker with its files, and the step being run.
 struct ReloadTest {
     broker: Broker,
     folder: Folder,
@@ -72,13 +72,13 @@ struct ReloadTest {
     all: Authority,
     other: Authority,
     service: Service,
-    /// A name that nobody else has: of clients, of a user whose password is `password`, of topics.
+    /// A unique name: for clients, for a user whose password is `password`, for topics.
     name: RefCell<String>,
-    /// What is expected to be seen.
+    /// The expected observation.
     expected: Cell<&'static str>,
-    /// What the last reload has said.
+    /// The response to the last reload.
     answer: RefCell<String>,
-    /// Where the listener `own` listens, if there is one.
+    /// The address of the listener `own`, if there is one.
     own: Cell<Option<SocketAddr>>,
     token: Cell<&'static str>,
 }
@@ -115,12 +115,12 @@ impl ReloadTest {
         self.name.borrow().clone()
     }
 
-    /// How long to wait for what is seen as `seen`.
+    /// How long to wait for the observation `seen`.
     fn patience(&self, seen: &str) -> Duration {
         if self.expected.get() == seen { EXPECT_TIMEOUT } else { SILENCE }
     }
 
-    /// Has the broker read this file.
+    /// Reloads the broker with this file.
     #[track_caller]
     fn reload(&self, file: &str) -> Answer {
         let usual = [
@@ -150,7 +150,7 @@ impl ReloadTest {
         answer
     }
 
-    /// Asks the admin API by the token that holds.
+    /// Calls the admin API with the current token.
     fn ask(&self, method: &str, path: &str) -> Answer {
         self.ask_by(self.token.get(), method, path)
     }
@@ -166,30 +166,30 @@ impl ReloadTest {
         self.ask("GET", "/metrics").expect(200).number(name)
     }
 
-    /// The listener `own`.
+    /// The address of the listener `own`.
     #[track_caller]
     fn own(&self) -> SocketAddr {
         self.own.get().expect("the row's file has a listener \"own\"")
     }
 
-    /// A client of the listener `own` if there is one, and otherwise of the first one, that shows who it is where it is asked.
+    /// A client of the listener `own`, or else of the first one, with credentials if required.
     fn connecting<'a>(&self, name: &'a str) -> ConnectBuilder<'a> {
         let address = self.own.get().unwrap_or(self.broker.address());
         ConnectBuilder::new(Transport::Tcp(address), V5, name).user_name(name).password(b"password")
     }
 
-    /// Such a client with the name of the step.
+    /// Connects such a client with the name of the step.
     fn connects(&self) -> String {
         connect_result(&self.connecting(&self.name()))
     }
 
-    /// A connection by TLS to the listener `own`.
+    /// A TLS connection to the listener `own`.
     fn secured(&self, authority: &Authority) -> Secured {
         authority.connect(TcpStream::connect(self.own()).expect("the broker listens"), None)
     }
 }
 
-/// What a row's file may name.
+/// Files that a row may name.
 const FILES: [(&str, &str); 13] = [
     ("headers", "X-From: the-broker\n"),
     ("token", TOKEN),
@@ -225,7 +225,7 @@ fn name_of(row: usize, step: usize) -> String {
     format!("u{row}-{step}")
 }
 
-/// What a client is told who connects: the code of CONNACK, or that the connection is closed.
+/// The result of a connection: the code of CONNACK, or "closed".
 fn connect_result(connecting: &ConnectBuilder<'_>) -> String {
     connack_of(&mut connecting.send_unless_closed())
 }
@@ -234,7 +234,7 @@ fn connack_of(client: &mut Client) -> String {
     match client.next_or_closed() {
         Some(packet) => match packet.as_packet() {
             Packet::ConnAck(connack) => code(connack.reason.as_u8()),
-            other => panic!("{other:?} is no CONNACK"),
+            other => panic!("expected CONNACK, got {other:?}"),
         },
         None => CLOSED.to_owned(),
     }
@@ -248,7 +248,7 @@ fn yes_if(condition: bool) -> String {
     if condition { YES } else { NO }.to_owned()
 }
 
-/// Tries each row: without, with, and without again.
+/// Runs each row: without, with, and without again.
 fn try_all(rows: &[Row], settings: &[&str]) {
     try_with(1, rows, settings);
     try_with(2, rows, settings);
@@ -263,7 +263,7 @@ fn try_with(threads: usize, rows: &[Row], settings: &[&str]) {
             scene.name.replace(name_of(number, step));
             scene.expected.set(expected);
             let name = scene.name();
-            // In the first step, the file of the row is not read yet.
+            // In the first step, the row's file is not loaded yet.
             let before = matches!(row.see, Before(_)).then(|| {
                 if step == 0 {
                     scene.reload(&row.file.replace("{}", text));
@@ -277,14 +277,14 @@ fn try_with(threads: usize, rows: &[Row], settings: &[&str]) {
             let seen = match (&row.see, before) {
                 (Before(see), Some(client)) => see(&scene, client),
                 (After(see), _) => see(&scene),
-                (Before(_), None) => unreachable!("it has been connected"),
+                (Before(_), None) => unreachable!("the client was connected before"),
             };
             assert_eq!(seen, expected, "{:?}, step {step}, {threads} threads", row.keys);
         }
     }
 }
 
-/// The answer names the keys that have changed, and no others, where they belong.
+/// The response lists exactly the changed keys, in the right category.
 #[track_caller]
 fn expect_named(row: &Row, answer: &Answer) {
     if row.keys.iter().any(|key| matches!(*key, "listener name" | "listener address")) {
@@ -308,8 +308,8 @@ fn every_key_that_is_said_to_hold_without_a_restart_has_a_row() {
         let live = rows.filter(|(_, rest)| rest.contains(" | at once | ") || rest.contains(" | new connections | "));
         live.filter(|(key, _)| !key.starts_with("cluster.")).map(|(key, _)| format!("{prefix}{key}")).collect()
     };
-    let said: BTreeSet<String> = of(common, "").into_iter().chain(of(own, "listener ")).collect();
-    assert!(said.len() > 100, "{said:?}");
+    let documented: BTreeSet<String> = of(common, "").into_iter().chain(of(own, "listener ")).collect();
+    assert!(documented.len() > 100, "{documented:?}");
     let groups = [
         admin::ROWS,
         auth::ROWS,
@@ -326,6 +326,6 @@ fn every_key_that_is_said_to_hold_without_a_restart_has_a_row() {
     let tried: Vec<String> = tried.chain(super::admin::KEYS.map(str::to_owned)).collect();
     let unique: BTreeSet<String> = tried.iter().cloned().collect();
     assert_eq!(unique.len(), tried.len(), "a key has two rows");
-    assert_eq!(said.difference(&unique).collect::<Vec<_>>(), [""; 0], "keys without a row");
-    assert_eq!(unique.difference(&said).collect::<Vec<_>>(), [""; 0], "rows of keys that need a restart");
+    assert_eq!(documented.difference(&unique).collect::<Vec<_>>(), [""; 0], "keys without a row");
+    assert_eq!(unique.difference(&documented).collect::<Vec<_>>(), [""; 0], "rows of keys that need a restart");
 }

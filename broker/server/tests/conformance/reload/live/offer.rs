@@ -1,4 +1,4 @@
-//! What is offered to those who connect: in CONNACK, by TLS, by WebSocket.
+//! Capabilities offered to new connections: in CONNACK, by TLS, by WebSocket.
 
 use std::io::Write as _;
 
@@ -183,7 +183,7 @@ pub(super) const ROWS: &[Row] = &[
         see: After(|scene| {
             let mut websocket = WebSocket::dial(scene.broker.websocket_address());
             let changed = [("Host", "broker.example.com"), ("Origin", "https://example.org")];
-            websocket.stream.write_all(request("/mqtt", &changed).as_bytes()).expect("it is taken");
+            websocket.stream.write_all(request("/mqtt", &changed).as_bytes()).expect("the request is sent");
             websocket.answer().split(' ').nth(1).unwrap_or_default().to_owned()
         }),
         without: "403",
@@ -196,7 +196,7 @@ fn server_capabilities_apply_to_new_connections() {
     try_all(ROWS, &[]);
 }
 
-/// What a client is told in CONNACK that asks for a session of a minute, and for Response Information.
+/// A property of CONNACK for a client that requests a session of a minute and Response Information.
 pub(super) fn connect_result(scene: &ReloadTest, property: PropertyId) -> String {
     let name = scene.name();
     let connecting = scene.connecting(&name).session_expiry_s(60);
@@ -209,12 +209,12 @@ pub(super) fn connect_result(scene: &ReloadTest, property: PropertyId) -> String
     connect_result
 }
 
-/// What a client is told that has no identifier of its own.
+/// The result for a client without an identifier.
 pub(super) fn connects_without_client_id(scene: &ReloadTest) -> String {
     super::connect_result(&scene.connecting(""))
 }
 
-/// Whether the identifier that such a client is given begins with `gate-`.
+/// Whether the assigned identifier of such a client starts with `gate-`.
 pub(super) fn is_assigned_prefixed_client_id(scene: &ReloadTest) -> String {
     let client = scene.connecting("").open();
     let assigned = client.connack().properties.get(PropertyId::AssignedClientIdentifier);
@@ -222,7 +222,7 @@ pub(super) fn is_assigned_prefixed_client_id(scene: &ReloadTest) -> String {
     yes_if(id.starts_with("gate-"))
 }
 
-/// Whether a message of 1,600 bytes is taken by WebSocket, in so many frames.
+/// Whether a message of 1,600 bytes is accepted over WebSocket in this many frames.
 fn takes_by_websocket(scene: &ReloadTest, frames: usize) -> String {
     let name = "n".repeat(1_000);
     let long = "x".repeat(500);
@@ -232,7 +232,7 @@ fn takes_by_websocket(scene: &ReloadTest, frames: usize) -> String {
     for (number, bytes) in connect.chunks(piece).enumerate() {
         let opcode = if number == 0 { BINARY } else { crate::support::websocket::CONTINUATION };
         let fin = if (number + 1) * piece >= connect.len() { FIN } else { 0 };
-        // It may be closed by then.
+        // The connection may be closed by then.
         let _ = websocket.stream.write_all(&crate::support::websocket::frame(fin | opcode, bytes));
     }
     yes_if(

@@ -1,4 +1,4 @@
-//! A service of an operator's: a hook that is asked who clients are, keys of tokens, and a collector of telemetry, by HTTP and by HTTPS.
+//! A service with an authentication hook, token keys, and a telemetry collector, over HTTP and HTTPS.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener};
@@ -16,15 +16,15 @@ use rustls::{ServerConfig, ServerConnection, StreamOwned};
 use crate::support::base64::base64url;
 use crate::support::{EXPECT_TIMEOUT, Folder};
 
-/// What the hook takes for the user `slow-…`.
+/// The hook's delay for the user `slow-…`.
 const SLOW: Duration = Duration::from_millis(400);
 
-/// The service, by both ways. Its certificate is `all.pem` of the folder, its keys are those of `jwks-1.json`.
+/// The service, with both transports. Its certificate is `all.pem` of the folder, its keys are those of `jwks-1.json`.
 pub(super) struct Service {
     address: SocketAddr,
     secure_address: SocketAddr,
     shared: Arc<Shared>,
-    /// Who signs tokens: the owner of `jwks-1.json`, and that of `jwks-2.json`.
+    /// The signers of tokens: the owner of `jwks-1.json`, and that of `jwks-2.json`.
     signers: [Ed25519KeyPair; 2],
 }
 
@@ -33,7 +33,7 @@ struct Shared {
     asked: AtomicUsize,
     is_released: Mutex<bool>,
     released: Condvar,
-    /// What has come for the collector: head and body of each request.
+    /// Requests received by the collector: head and body of each.
     collected: Mutex<Vec<String>>,
     has_collected: Condvar,
 }
@@ -85,12 +85,12 @@ impl Service {
         format!("https://localhost:{}", self.secure_address.port())
     }
 
-    /// How often the hook has been asked.
+    /// The number of hook requests.
     pub(super) fn asked(&self) -> usize {
         self.shared.asked.load(Ordering::SeqCst)
     }
 
-    /// Waits until it has been asked so often.
+    /// Waits for this number of hook requests.
     #[track_caller]
     pub(super) fn await_requests(&self, count: usize) {
         let deadline = Instant::now() + EXPECT_TIMEOUT;
@@ -100,18 +100,18 @@ impl Service {
         }
     }
 
-    /// From now on the user `held-…` waits for an answer, or is let in.
+    /// Makes hook requests for the user `held-…` wait, or releases them.
     pub(super) fn hold(&self, holds: bool) {
         *self.shared.is_released.lock().expect("no panic") = !holds;
         self.shared.released.notify_all();
     }
 
-    /// What has come for the collector does not count.
+    /// Forgets the requests received by the collector.
     pub(super) fn clear_collected(&self) {
         self.shared.collected.lock().expect("no panic").clear();
     }
 
-    /// Waits so long for a request to the collector in which this text is; says whether one has come.
+    /// Waits for a collector request that contains this text. Returns whether one arrived.
     pub(super) fn collects(&self, text: &str, patience: Duration) -> bool {
         let collected = self.shared.collected.lock().expect("no panic");
         let is_missing = |collected: &mut Vec<String>| !collected.iter().any(|request| request.contains(text));
@@ -120,7 +120,7 @@ impl Service {
         !timeout.timed_out()
     }
 
-    /// A token with these claims, by one of the two signers.
+    /// A token with these claims, signed by one of the two signers.
     pub(super) fn token(&self, signer: usize, claims: &str) -> Vec<u8> {
         let signed = format!("{}.{}", base64url(br#"{"alg":"EdDSA","typ":"JWT"}"#), base64url(claims.as_bytes()));
         let signature = self.signers[signer].sign(signed.as_bytes());
@@ -128,7 +128,7 @@ impl Service {
     }
 }
 
-/// Answers whoever comes, each on a thread of its own.
+/// Serves each connection on its own thread.
 fn serve<S: Read + Write>(
     shared: Arc<Shared>,
     secure: impl Fn(std::net::TcpStream) -> Option<S> + Clone + Send + 'static,

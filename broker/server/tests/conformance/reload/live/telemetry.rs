@@ -1,4 +1,4 @@
-//! What is sent to a collector of telemetry.
+//! Telemetry export.
 
 use std::{slice, thread};
 
@@ -7,7 +7,7 @@ use tautwire_protocol::Property;
 use super::{After, Before, NO, ReloadTest, Row, YES, connect_result, try_with, yes_if};
 use crate::support::{AtLeastOnce, OutgoingPublish, V5};
 
-/// Metrics are to be sent as often as may be.
+/// Export metrics as often as possible.
 macro_rules! often {
     ($endpoint:literal) => {
         concat!("telemetry.endpoint = \"", $endpoint, "\"\ntelemetry.metrics_interval_s = 1\n{}\n")
@@ -51,7 +51,7 @@ pub(super) const ROWS: &[Row] = &[
         on: "",
         see: After(|scene| {
             settle(scene);
-            // A line of the log.
+            // A log line.
             assert_eq!(connect_result(&scene.broker.connecting(V5, "nobody").property(super::files::METHOD)), "0x8c");
             yes_if(scene.service.collects("post /v1/logs ", scene.patience(YES)))
         }),
@@ -139,7 +139,8 @@ pub(super) const ROWS: &[Row] = &[
 
 #[test]
 fn telemetry_is_sent_as_is_said_now() {
-    // One thread sends, however many serve clients. Each row waits long for what must not be sent, so they wait side by side.
+    // One thread exports, whatever the number of shards. Each row waits long for something that must not be sent, so the rows run in
+    // parallel.
     thread::scope(|scope| {
         for row in ROWS {
             scope.spawn(move || try_with(2, slice::from_ref(row), &[]));
@@ -147,13 +148,13 @@ fn telemetry_is_sent_as_is_said_now() {
     });
 }
 
-/// Whether a request comes in which this text is.
+/// Whether a request arrives that contains this text.
 fn collects(scene: &ReloadTest, text: &str) -> String {
     settle(scene);
     yes_if(scene.service.collects(text, scene.patience(YES)))
 }
 
-/// What was on its way before the reload may still come.
+/// Requests in transit before the reload may still arrive.
 fn settle(scene: &ReloadTest) {
     if scene.expected.get() == NO {
         scene.service.collects("nothing of this kind", super::SILENCE);

@@ -1,4 +1,4 @@
-//! Limits of all clients of one user together.
+//! Limits for all clients of one user together.
 
 use super::limits::{first_of_two_that_wait, is_new_client_paused, is_publisher_paused, retains_two, subscribes_twice};
 use super::{ACCEPTED, After, Before, NO, QUOTA_EXCEEDED, ReloadTest, Row, YES, try_all};
@@ -112,7 +112,7 @@ fn user_limits_apply_to_connected_clients_and_can_be_reverted() {
     try_all(ROWS, &[]);
 }
 
-/// How many of two messages come while none is acknowledged.
+/// How many of two messages arrive without acknowledgements.
 pub(super) fn delivered_of_two(scene: &ReloadTest, mut client: Client) -> String {
     let name = scene.name();
     client.subscribe(&name, AtLeastOnce);
@@ -120,6 +120,6 @@ pub(super) fn delivered_of_two(scene: &ReloadTest, mut client: Client) -> String
     let mut publisher = scene.connecting(&id).user_name(&name).open();
     (0..2).for_each(|_| assert_eq!(publisher.publish(&name, AtLeastOnce, b"x"), 0));
     client.send(&Packet::PingReq);
-    let come = (0..).find(|_| matches!(client.next().as_packet(), Packet::PingResp));
-    come.unwrap_or(0).to_string()
+    let count = (0..).find(|_| matches!(client.next().as_packet(), Packet::PingResp));
+    count.unwrap_or(0).to_string()
 }
