@@ -1,4 +1,4 @@
-//! Rules that never decide.
+//! Detection of unreachable rules.
 
 use std::fmt;
 
@@ -18,13 +18,13 @@ pub struct Warning {
     pub rule: RuleText,
     /// The rules before it that match all of its topics, in the order of the file.
     pub shadowed_by: Vec<RuleText>,
-    /// Whether some of those say the opposite, so that the rule does not do what it says.
+    /// Whether some of those have the opposite effect, so that the rule is not applied.
     pub is_overruled: bool,
 }
 
 impl Policy {
-    /// The rules that never decide, those of listeners too; at most [`WARNINGS_MAX`]. Only rules of the same role are compared: which
-    /// roles a client has besides is not known. In a very large file, rules at the end may not be looked at ([`LINT_STEPS_MAX`]).
+    /// The unreachable rules, including those of listeners; at most [`WARNINGS_MAX`]. Only rules of the same role are compared, as the
+    /// other roles of a client are unknown. In a very large file, rules at the end may not be checked ([`LINT_STEPS_MAX`]).
     #[must_use]
     pub fn warnings(&self) -> Vec<Warning> {
         let own = self.compiled().map(Compiled::warnings).unwrap_or_default();
@@ -53,7 +53,7 @@ impl Compiled {
         warnings
     }
 
-    /// The rules before this one that match all of its topics, in all ways that it is for; `None` where it decides about something.
+    /// The earlier rules that together match all topics and actions of this rule; `None` if the rule decides something.
     fn shadows_of(&self, number: u32, rule: &Rule, steps: &mut usize) -> Option<Vec<u32>> {
         let pattern = Pattern::parse(&rule.filter).ok()?;
         let parts = pattern.levels.iter().map(|level| self.part(level, rule.allows)).collect::<Option<_>>()?;
@@ -62,7 +62,7 @@ impl Compiled {
         let mut shadows = Vec::new();
         for (root, actions) in [(roots.publish, rule.publish), (roots.subscribe, rule.subscribe)] {
             if !actions.is_empty() && !self.shadow(root, &set, actions, number, steps, &mut shadows) {
-                // One rule need not be for all ways that another is for.
+                // The rules need not have the same actions.
                 let mut each = actions.each();
                 each.all(|action| self.shadow(root, &set, action, number, steps, &mut shadows)).then_some(())?;
             }

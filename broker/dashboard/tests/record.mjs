@@ -1,4 +1,4 @@
-// Writes the recordings that the stand-in answers with: `TAUTWIRE=PROGRAM npm run record`.
+// Writes the recordings that the mock server uses: `TAUTWIRE=PROGRAM npm run record`.
 
 import { mkdir, writeFile } from "node:fs/promises";
 import { RECORDED, record } from "./support/recording.mjs";

@@ -6,7 +6,7 @@ import { get } from "../api/request";
 import type { Why } from "../api/shapes";
 import { useLoad } from "../load";
 import { clientHref, go, href } from "../router";
-import { Answer, Empty, Page } from "../ui/page";
+import { Empty, LoadedContent, Page } from "../ui/page";
 import { Badge, type State } from "../ui/values";
 import { QosField } from "../ui/qos";
 import { Drops } from "./client";
@@ -16,31 +16,31 @@ const OUTCOMES: Record<Why["outcome"], readonly [State, string]> = {
   waits: ["warn", "The message waits for the client, and arrives later."],
   one_of_many: ["warn", "The message goes to one member of a shared subscription. The client is one of them."],
   does_not_arrive: ["bad", "The client does not get the message."],
-  elsewhere: ["warn", "This node does not know: it does not serve the client."],
+  elsewhere: ["warn", "This node cannot tell: it does not serve the client."],
 };
 
 export function WhyPage({ query }: { query: Readonly<Record<string, string>> }): JSX.Element {
   const { client = "", topic = "", qos = "1", mount_point: mountPoint = "" } = query;
   return (
     <Page title="Why does a message arrive, or not?">
-      <Question key={`${client}\n${topic}\n${qos}\n${mountPoint}`} client={client} topic={topic} qos={qos} mountPoint={mountPoint} />
+      <WhyForm key={`${client}\n${topic}\n${qos}\n${mountPoint}`} client={client} topic={topic} qos={qos} mountPoint={mountPoint} />
       {client !== "" && topic !== "" ? (
         <Explained client={client} topic={topic} qos={qos} mountPoint={mountPoint} />
       ) : (
-        <Empty title="Nothing is published.">Name a client and a topic. The broker says what would become of a message that somebody publishes there now.</Empty>
+        <Empty title="Nothing is published.">Enter a client and a topic. The broker explains what would happen to a message published there now.</Empty>
       )}
     </Page>
   );
 }
 
-interface Asked {
+interface WhyQuery {
   client: string;
   topic: string;
   qos: string;
   mountPoint: string;
 }
 
-function Question({ client, topic, qos, mountPoint }: Asked): JSX.Element {
+function WhyForm({ client, topic, qos, mountPoint }: WhyQuery): JSX.Element {
   const [asked, setAsked] = useState({ client, topic, qos, mountPoint });
   const submit = (event: Event): void => {
     event.preventDefault();
@@ -53,7 +53,7 @@ function Question({ client, topic, qos, mountPoint }: Asked): JSX.Element {
         <input required spellcheck={false} autocapitalize="none" value={asked.client} onInput={(event) => setAsked({ ...asked, client: event.currentTarget.value })} />
       </label>
       <label class="field grows">
-        Topic, in full
+        Topic name
         <input required spellcheck={false} autocapitalize="none" value={asked.topic} onInput={(event) => setAsked({ ...asked, topic: event.currentTarget.value })} />
       </label>
       <QosField value={asked.qos} onChange={(qos) => setAsked({ ...asked, qos })} />
@@ -68,21 +68,21 @@ function Question({ client, topic, qos, mountPoint }: Asked): JSX.Element {
   );
 }
 
-function Explained({ client, topic, qos, mountPoint }: Asked): JSX.Element {
+function Explained({ client, topic, qos, mountPoint }: WhyQuery): JSX.Element {
   const loaded = useLoad(`${client}\n${topic}\n${qos}\n${mountPoint}`, (signal) =>
     get("/v1/clients/{client}/why", { path: { client }, query: { topic, qos, mount_point: mountPoint === "" ? null : mountPoint }, signal }),
   );
   return (
-    <Answer loaded={loaded}>
+    <LoadedContent loaded={loaded}>
       {({ outcome, findings, drops }) => {
-        const [state, told] = OUTCOMES[outcome];
+        const [state, description] = OUTCOMES[outcome];
         return (
           <>
             <p class="outcome" role="status">
-              <Badge state={state}>{outcome.replaceAll("_", " ")}</Badge> {told} <a href={clientHref(client, mountPoint === "" ? null : mountPoint)}>Look at the client</a>
+              <Badge state={state}>{outcome.replaceAll("_", " ")}</Badge> {description} <a href={clientHref(client, mountPoint === "" ? null : mountPoint)}>Show the client</a>
             </p>
             <section aria-labelledby="findings">
-              <h2 id="findings">What was found</h2>
+              <h2 id="findings">Findings</h2>
               <ol class="findings">
                 {findings.map(({ code, text, change }) => (
                   <li key={`${code} ${text}`}>
@@ -96,6 +96,6 @@ function Explained({ client, topic, qos, mountPoint }: Asked): JSX.Element {
           </>
         );
       }}
-    </Answer>
+    </LoadedContent>
   );
 }

@@ -1,5 +1,5 @@
-// A cluster of three nodes, one of which has just died. Made by hand, since it takes NATS servers: the server holds it to the description
-// of the admin API.
+// A cluster of three nodes, one of which has just died. Written by hand, since a real one needs NATS servers; the mock server validates it
+// against the description of the admin API.
 
 import { answer } from "./recorded.mjs";
 

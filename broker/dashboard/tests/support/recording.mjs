@@ -1,12 +1,12 @@
-// Answers of a real broker, written down with what changes from one run to the next replaced.
+// Recorded responses of a real broker, with values that vary between runs replaced.
 
 import { readFile } from "node:fs/promises";
 import { Scenario, TOKEN } from "./scenario.mjs";
 
 export const RECORDED = new URL("../recorded/answers.json", import.meta.url);
 
-/** Each is asked after the traffic of the scenario, in this order. */
-const ASKED = [
+/** The requests after the traffic of the scenario, in order. */
+const REQUESTS = [
   ["GET", "/v1/overview"],
   ["GET", "/v1/overview/history"],
   ["GET", "/v1/clients"],
@@ -37,7 +37,7 @@ const ASKED = [
   ["DELETE", "/v1/retained?filter=power/3/kwh"],
 ];
 
-/** Runs the scenario and gives the answers, by method and path. */
+/** Runs the scenario and returns the responses, by method and path. */
 export async function record() {
   const scenario = await Scenario.start();
   try {
@@ -49,7 +49,7 @@ export async function record() {
       const said = body === undefined ? "" : ` ${JSON.stringify(body)}`;
       answers[`${method} ${name}${said}`] = normalised(await scenario.ask(method, path, body), scenario);
     };
-    for (const [method, path, body] of ASKED) await ask(method, path, body);
+    for (const [method, path, body] of REQUESTS) await ask(method, path, body);
     const good = await scenario.tapped("power/#", () => scenario.publish("power/1/kwh", '{"kwh":1.5}'));
     answers["GET /v1/tap (message)"] = normalised({ status: 200, body: good }, scenario);
     answers["POST /session"] = normalised(await scenario.ask("POST", "/session", { token: TOKEN }), scenario);
@@ -66,9 +66,9 @@ export async function record() {
   }
 }
 
-/** When everything in a recording happens. */
+/** The time of everything in a recording. */
 export const RECORDED_MS = 1_790_000_000_000;
-/** What depends on the machine and the moment. */
+/** Values that depend on the machine and the time. */
 const MEASURED = /^(memory_bytes|memory_limit_bytes|disk_bytes|disk_limit_bytes|held_bytes|connection_bytes|output_bytes|queued_bytes|retained_bytes|bytes_received|bytes_sent|bytes_delivered|sync_p50_us|sync_p99_us|(delivery|acknowledgement)_p(50|99)_us)$/;
 
 function normalised(value, scenario, key = "") {
@@ -86,12 +86,12 @@ function normalised(value, scenario, key = "") {
   return MEASURED.test(key) ? 4_096 : value;
 }
 
-/** One value of each series, so that its name is there. */
+/** One value of each series, so that its name is present. */
 function seriesOf(series) {
   return Object.fromEntries(Object.keys(series).map((name) => [name, [0]]));
 }
 
-/** The answers as they were written down. */
+/** The recorded responses. */
 export async function recorded() {
   return JSON.parse(await readFile(RECORDED, "utf8"));
 }
