@@ -83,16 +83,19 @@ pub trait Mode: Sized + 'static {
     // Acknowledge.
 
     /// What the client of a connection is told of its session waits for this.
+    #[inline(always)]
     fn session_ack_level(_state: &ShardState<Self>, _index: ConnectionIndex) -> AckLevel {
         AckLevel::Memory
     }
 
     /// What the answer to a PUBLISH waits for.
+    #[inline(always)]
     fn ack_level(_state: &ShardState<Self>, _index: ConnectionIndex, _message: &MessageRef<'_>) -> AckLevel {
         AckLevel::Memory
     }
 
     /// Sends `ack` once what it promises is as safe as `level` says, and not before acknowledgements held earlier.
+    #[inline]
     fn acknowledge(state: &mut ShardState<Self>, _level: AckLevel, index: ConnectionIndex, ack: Ack) {
         state.acknowledge_now(index, &ack);
     }
@@ -103,11 +106,13 @@ pub trait Mode: Sized + 'static {
     }
 
     /// Does not read from a client for whom too many acknowledgements wait; says whether that is so.
+    #[inline(always)]
     fn pause_for_acks(_state: &mut ShardState<Self>, _index: ConnectionIndex) -> bool {
         false
     }
 
     /// Whether nothing may be written to the client of a connection now.
+    #[inline(always)]
     fn is_write_suspended(_state: &ShardState<Self>, _index: ConnectionIndex) -> bool {
         false
     }
@@ -115,11 +120,13 @@ pub trait Mode: Sized + 'static {
     // Record.
 
     /// A session changes.
+    #[inline(always)]
     fn commit(state: &mut ShardState<Self>, session: SessionIndex, change: Change) {
         state.apply_change(session, change);
     }
 
     /// What a session is called in the log, if all of it is written down.
+    #[inline(always)]
     fn session_number(_state: &ShardState<Self>, _session: SessionIndex) -> Option<SessionNumber> {
         None
     }
@@ -167,6 +174,7 @@ pub trait Mode: Sized + 'static {
     fn pause_output(_state: &mut ShardState<Self>, _index: ConnectionIndex) {}
 
     /// Whether all output of a connection waits.
+    #[inline(always)]
     fn is_output_blocked(_state: &ShardState<Self>, _index: ConnectionIndex) -> bool {
         false
     }
@@ -184,6 +192,7 @@ pub trait Mode: Sized + 'static {
 
     /// Does not read from a client whose packet would add to storage that is behind; says whether that is so. `first` is the first byte of
     /// the packet.
+    #[inline(always)]
     fn pause_for_storage(
         _state: &mut ShardState<Self>,
         _index: ConnectionIndex,
@@ -282,6 +291,7 @@ pub trait Mode: Sized + 'static {
     // Route beyond this process: what clients send.
 
     /// Whether a PUBLISH waits for its turn. Its connection is not read from then.
+    #[inline(always)]
     fn must_wait(_shard: &mut Shard<Self>, _index: ConnectionIndex, _publish: &Publish<'_>) -> bool {
         false
     }
@@ -290,6 +300,7 @@ pub trait Mode: Sized + 'static {
     ///
     /// # Errors
     /// It is not published.
+    #[inline]
     fn publish(
         shard: &mut Shard<Self>,
         _index: ConnectionIndex,
@@ -357,16 +368,19 @@ pub trait Mode: Sized + 'static {
     // Route beyond this process: what comes from elsewhere.
 
     /// Whether a message may have reached sessions before, on another node.
+    #[inline(always)]
     fn may_be_known(_message: &MessageRef<'_>) -> bool {
         false
     }
 
     /// Whether the session of a connection has got a message before, on another node.
+    #[inline(always)]
     fn was_already_sent(_state: &ShardState<Self>, _index: ConnectionIndex, _message: MessageId) -> bool {
         false
     }
 
     /// Whether a session takes a message.
+    #[inline(always)]
     fn accepts(_state: &mut ShardState<Self>, _session: SessionIndex, _delivery: &PendingMessage) -> Acceptance {
         Acceptance::IfQueueHasRoom
     }
