@@ -71,7 +71,7 @@ class Installed(WithProject):
         self.install(ours())
         self.assertRegex(self.within("getent", "passwd", "tautwire"), "^tautwire:.*:/var/lib/tautwire:/usr/sbin/nologin")
         self.assertEqual(self.within("stat", "--format", "%U %a", "/var/lib/tautwire"), "tautwire 700\n")
-        self.assertEqual(self.within("tautwire", "config", "check", "--config", "/etc/tautwire/tautwire.toml"), "the configuration is right\n")
+        self.assertEqual(self.within("tautwire", "config", "check", "--config", "/etc/tautwire/tautwire.toml"), "the configuration is valid\n")
         self.assertTrue((self.root / "etc/systemd/system/multi-user.target.wants/tautwire.service").is_symlink())
         self.assertEqual(self.dpkg("--verify", "tautwire"), "")
         self.serve()

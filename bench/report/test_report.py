@@ -1,4 +1,4 @@
-"""What the report says of results, and that it is not stale. Run: python -m unittest discover -s bench/report."""
+"""Tests the report, and that it is not stale. Run: python -m unittest discover -s bench/report."""
 
 import json
 import re

@@ -311,9 +311,9 @@ onPage("the tap shows messages, counts skipped ones, and is closed with its page
 
 onPage("the tap says why it was refused", "#/tap?filter=power/%23", {}, async ({ page, server, allow }) => {
   allow(/status of 503/);
-  server.answerOnce("/v1/tap", { status: 503, body: { code: "busy", message: "4 taps are open, which is as many as may be; close one" } });
+  server.answerOnce("/v1/tap", { status: 503, body: { code: "busy", message: "the limit of 4 open taps is reached; close one" } });
   await page.getByRole("button", { name: "Start" }).click();
-  await page.getByText("4 taps are open, which is as many as may be; close one.").waitFor();
+  await page.getByText("the limit of 4 open taps is reached; close one.").waitFor();
 });
 
 onPage("a user without the permission to see payloads gets a notice", "#/tap", { token: READER }, async ({ page, server }) => {

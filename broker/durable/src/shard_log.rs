@@ -75,7 +75,7 @@ impl ShardLog {
         }
     }
 
-    /// Stops persisting: nothing becomes durable any more, so nothing that depends on it is acknowledged.
+    /// Stops persisting: nothing is persisted any more, so nothing that depends on it is acknowledged.
     #[cold]
     fn fail(&mut self) {
         self.pending_frames.clear();

@@ -1,4 +1,4 @@
-"""Why a message does not reach a client, asked of a node that serves the client and of one that does not."""
+"""`tautwire why`, asked at the node that serves the client and at another one."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Why(unittest.TestCase):
     def expect_elsewhere(self, told: subprocess.CompletedProcess[str]) -> None:
         self.assertEqual((told.returncode, told.stderr), (ELSEWHERE_EXIT, ""))
         outcome, finding, change = told.stdout.splitlines()
-        self.assertEqual(outcome, "this node of the cluster does not know: it does not serve the client")
+        self.assertEqual(outcome, "unknown: this node of the cluster does not serve the client")
         self.assertTrue(finding.endswith("[not_served_here]"), finding)
         self.assertIn("`tautwire cluster status`", change)
 

@@ -1,4 +1,4 @@
-"""Access rules and logins: what a request costs is what it is counted as."""
+"""Access rules and logins: the cost of a request matches its accounting."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ import wire
 from arena import Arena, case
 from peer import Peer, drive
 
-# Of each of the two kinds: a thousand rules that deny, none of which meets the filters below.
+# Of each of the two kinds: a thousand deny rules, none of which matches the filters below.
 RULES_OF_A_KIND = 500
 DENIALS = "".join(
     f"{{ deny = 'subscribe', topics = ['+/d{number}/secret', 'p{number}/+/private'] }},\n" for number in range(RULES_OF_A_KIND)
 )
 RULES = f"[[role]]\nname = 'all'\nrules = [\n{DENIALS}{{ allow = ['publish', 'subscribe'], topics = '#' }}]\n" \
     "[[assign]]\neveryone = true\nroles = 'all'\n"
-# While a thousand filters are checked, other clients wait no longer than this.
+# The maximum wait of other clients while a thousand filters are checked.
 BYSTANDER_P99_MS = 5.0
 
 
@@ -28,21 +28,21 @@ def subscribe_across(arena: Arena, filters: int, times: int) -> None:
     for _ in range(times):
         suback = client.ask(wire.subscribe([f"+/+/a{number}" for number in range(filters)], version=client.version), wire.SUBACK)
         codes = Counter(wire.suback_codes(suback, client.version))
-        arena.expect(set(codes) <= {0, 1, 2}, f"filters that no deny rule meets are refused: {dict(codes)}")
+        arena.expect(set(codes) <= {0, 1, 2}, f"filters without a matching deny rule were refused: {dict(codes)}")
         arena.expect(codes.total() == filters, f"{codes.total()} codes for {filters} filters")
     denied = client.ask(wire.subscribe(["+/+/secret", "p1/+/#"], version=client.version), wire.SUBACK)
     codes = wire.suback_codes(denied, client.version)
-    arena.expect(all(code == 0x87 for code in codes), f"filters that deny rules meet get {codes}")
+    arena.expect(all(code == 0x87 for code in codes), f"filters with matching deny rules got {codes}")
     messages.stranger_is_served(arena, "after many filters")
 
 
-@case("1,000 filters with wildcards against 1,000 access rules that deny", limit_mib=64, timed=True, short=True, rules=RULES,
+@case("1,000 filters with wildcards against 1,000 deny rules", limit_mib=64, timed=True, short=True, rules=RULES,
       p99_max_ms=BYSTANDER_P99_MS, settings={"limits.subscriptions_per_packet": 10_000})
 def filters_against_rules(arena: Arena) -> None:
     subscribe_across(arena, 1_000, times=3)
 
 
-@case("10,000 filters with wildcards against 1,000 access rules that deny", limit_mib=64, timed=True, rules=RULES,
+@case("10,000 filters with wildcards against 1,000 deny rules", limit_mib=64, timed=True, rules=RULES,
       p99_max_ms=BYSTANDER_P99_MS, settings={"limits.subscriptions_per_packet": 10_000})
 def many_filters_against_rules(arena: Arena) -> None:
     subscribe_across(arena, 10_000, times=2)
@@ -50,42 +50,42 @@ def many_filters_against_rules(arena: Arena) -> None:
 
 # Logins.
 
-# Devices that come at once; the long form is for quiet machines.
+# Devices that connect at once; the long form is for quiet machines.
 DEVICES = int(os.environ.get("HOSTILE_DEVICES", "1000"))
 USERS = {"device": "a long password of devices"}
-# 5,000 devices are back within 5 s of a cut of the network, at the default settings.
+# 5,000 devices reconnect within 5 s of a network failure, at the default settings.
 BACK_PER_S = 1_000
-# A hash takes some 20 ms; a machine that is busy with something else takes longer.
+# A hash takes about 20 ms; more on a busy machine.
 HASH_MAX_S = 0.5
 
 
 def all_come(arena: Arena, names: list[str], within_s: float) -> list[Peer]:
-    """All connect at once with the right password; nobody is refused."""
+    """All connect at once with the right password; none is refused."""
     clients = [Peer(arena.port) for _ in names]
     for client, name in zip(clients, names):
         client.send(wire.connect(name, login=("device", USERS["device"])))
     drive(clients, lambda: all(client.packets or client.closed for client in clients), within_s)
     answers = Counter(client.packets[0].body[1] if client.packets else None for client in clients)
-    arena.expect(answers == {wire.SUCCESS: len(clients)}, f"of {len(clients)} clients with the right password: {dict(answers)}")
+    arena.expect(answers == {wire.SUCCESS: len(clients)}, f"answers to {len(clients)} clients with the right password: {dict(answers)}")
     return clients
 
 
-@case(f"{DEVICES:,} devices come back at once with passwords that were verified before", limit_mib=256, short=True, users=USERS, weighed=False,
+@case(f"{DEVICES:,} devices reconnect at once with cached passwords", limit_mib=256, short=True, users=USERS, weighed=False,
       settings={"auth.anonymous": "true"})
 def devices_come_back(arena: Arena) -> None:
     names = [f"device-{number}" for number in range(DEVICES)]
-    # The first one pays for the hash, and nobody after it: all have the password of one user.
+    # Only the first one computes the hash: all have the password of one user.
     for client in all_come(arena, names[:1], peer.ANSWER_TIMEOUT_S):
         client.close()
     for _ in range(2):
         began = time.monotonic()
         clients = all_come(arena, names, max(5.0, DEVICES / BACK_PER_S))
-        arena.note(f"{len(clients)} were let in within {time.monotonic() - began:.1f} s")
+        arena.note(f"{len(clients)} were accepted within {time.monotonic() - began:.1f} s")
         for client in clients:
             client.close()
 
 
-@case("400 devices come at once with passwords that no hash has been computed of; the connect timeout is 2 s", limit_mib=256, short=True,
+@case("400 devices connect at once with passwords that are not cached; the connect timeout is 2 s", limit_mib=256, short=True,
       users={f"device-{number}": USERS["device"] for number in range(8)}, weighed=False,
       settings={"mqtt.connect_timeout_s": 2, "auth.cached_passwords": 0, "auth.anonymous": "true"})
 def devices_wait_for_hashes(arena: Arena) -> None:
@@ -95,5 +95,5 @@ def devices_wait_for_hashes(arena: Arena) -> None:
         client.send(wire.connect(f"client-{number}", login=(f"device-{number % 8}", USERS["device"])))
     drive(clients, lambda: all(client.packets or client.closed for client in clients), len(clients) * HASH_MAX_S)
     answers = Counter(client.packets[0].body[1] if client.packets else None for client in clients)
-    arena.note(f"400 were let in within {time.monotonic() - began:.1f} s")
-    arena.expect(answers == {wire.SUCCESS: len(clients)}, f"of 400 clients with the right password: {dict(answers)}")
+    arena.note(f"400 were accepted within {time.monotonic() - began:.1f} s")
+    arena.expect(answers == {wire.SUCCESS: len(clients)}, f"answers to 400 clients with the right password: {dict(answers)}")

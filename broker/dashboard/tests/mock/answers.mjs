@@ -165,7 +165,7 @@ function ban(state, _match, { body }) {
 function lift(state, _match, { body }) {
   const at = state.bans.findIndex((known) => known.client_id === body.client_id && known.user === body.user && known.network === body.network);
   if (at < 0) {
-    return refuse(404, "not_found", "there is no such ban");
+    return refuse(404, "not_found", "no such ban");
   }
   state.bans.splice(at, 1);
   return null;

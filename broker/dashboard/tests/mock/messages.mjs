@@ -82,7 +82,7 @@ function described({ payload, ...message }) {
 
 function show(state, [, path]) {
   const message = state.retained.get(decodeURIComponent(path));
-  if (message === undefined) return refuse(404, "not_found", "nothing is retained on that topic");
+  if (message === undefined) return refuse(404, "not_found", "no retained message on that topic");
   const text = message.payload.toString();
   const readable = message.contract !== null ? { decoded: JSON.parse(text) } : Buffer.from(text).equals(message.payload) ? { text } : {};
   return { ...described(message), payload_base64: message.payload.toString("base64"), ...readable };

@@ -84,7 +84,7 @@ export class MockServer {
     const found = ROUTES.map(([method, pattern, answer, role, payloads]) => ({ method, match: pattern.exec(url.pathname), answer, role, payloads }))
       .filter(({ match }) => match !== null)
       .find(({ method }) => method === request.method);
-    if (found === undefined) return { status: 404, body: { code: "not_found", message: "there is nothing here" } };
+    if (found === undefined) return { status: 404, body: { code: "not_found", message: "no such path" } };
     const refusal = this.#sessions.refusal(request, found.role, found.payloads);
     if (refusal !== undefined) return refusal;
     const answered = found.answer(this.state, found.match, { query: url.searchParams, body, response });

@@ -37,7 +37,7 @@ pub enum PostError {
     Full(Vec<u8>),
     /// The body exceeds [`FRAME_BODY_MAX_BYTES`].
     TooLarge(Vec<u8>),
-    /// The log has failed or was closed: nothing becomes durable any more.
+    /// The log has failed or was closed: nothing is persisted any more.
     Failed(Vec<u8>),
 }
 
