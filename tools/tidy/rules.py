@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
+import circles
+
 FILE_MAX_LINES = 700
 CODE = {".rs", ".py", ".mjs", ".js", ".ts", ".go", ".c", ".h", ".sh"}
 TEXT = CODE | {".md", ".toml", ".json", ".yml", ".yaml", ".txt", ".service", ".lock", ""}
@@ -18,7 +20,7 @@ BANNED_WORDS = ["FIX" + "ME", "XX" + "X", "to" + "do!", "unimpl" + "emented!", "
 MACHINE_PATHS = ["/wo" + "rk/", "/ho" + "me/", "/ro" + "ot/"]
 MACHINE_PATH = re.compile(r"(?<![\w/+#$-])(" + "|".join(MACHINE_PATHS) + r")\w")
 
-# What each crate may depend on, as in ARCHITECTURE.md.
+# What each crate may depend on: ARCHITECTURE.md refers to this.
 MAY_DEPEND_ON = {
     "protocol": set(),
     "json": set(),
@@ -55,11 +57,25 @@ LAYERS = list(MAY_DEPEND_ON)
 WITHOUT_IO = ["protocol", "json", "topics", "memory", "message", "session", "router", "contracts", "access", "identity", "engine", "cluster", "tls", "websocket", "proxy", "mosquitto"]
 IO_NAMES = re.compile(r"\b(std::net|std::fs|std::thread|Instant::now|SystemTime::now|mio::)")
 
-# These parts of a shard do not know each other, only what is below all of them.
-ENGINE_ROOMS = ["connections/", "sessions.rs", "shard_outbox.rs", "paused_readers.rs", "work_budget.rs", "journal_writer.rs", "index.rs", "ack.rs", "origin.rs", "mount.rs", "quotas/", "drops.rs", "cluster/cluster_state/"]
-ENGINE_IMPORT = re.compile(r"^(?!\s*//).*\bcrate::(?!index\b|mount\b|ack\b|origin\b|quotas\b|drops\b|text\b)([\w{]+)")
+# The rooms of a shard know none of each other, only what is below all of them.
+ENGINE_ROOMS = [
+    "connection/ack.rs", "connection/connections/", "connection/mount.rs", "connection/origin.rs", "connection/paused_readers.rs", "connection/quotas/",
+    "index.rs", "mode/cluster/cluster_state/", "operations/publish_range.rs", "routing/shard_outbox.rs", "scheduling/work_budget.rs", "session/drops.rs",
+    "session/sessions.rs", "storage/journal_writer.rs",
+]
+LEAVES = ["index", "text", "connection::ack", "connection::mount", "connection::origin", "connection::quotas", "operations::publish_range", "session::drops"]
+ENGINE_IMPORT = re.compile(rf"^(?!\s*//).*\bcrate::(?!(?:{'|'.join(LEAVES)})\b)([\w{{]+(?:::\w+)?)")
 
-# Each has a reason in the file, and a line in ARCHITECTURE.md.
+# The core of the engine knows no mode but by the seam. These name what all modes count, say or break.
+CORE_EXCEPT = ("mode/", "lib.rs", "counters.rs", "mutant.rs")
+NAMES_A_MODE = re.compile(r"[Cc]luster|\b(Volatile|NoJournal|PERSISTENT)\b")
+
+# Circles of imports between files, and the files of the largest one. Both numbers may only fall: docs/decisions/0045-rooms-of-the-engine.md.
+CIRCLES = 50
+CIRCLE_MAX_FILES = 32
+OF_TESTS = re.compile(r"(^|/)(tests|test_\w+)(/|\.rs$)")
+
+# Each with a reason in the file, and a line in docs/internals/architecture.md.
 WITH_UNSAFE_CODE = ["broker/reactor/src/heap.rs"]
 ALLOWS_UNSAFE = re.compile(r"\b(allow|expect)\(\s*unsafe_code")
 
@@ -185,7 +201,7 @@ def crates_depend_downwards(tree: Tree) -> Iterator[str]:
         for table, below in (("dependencies", MAY_DEPEND_ON[layer]), ("build-dependencies", MAY_DEPEND_ON[layer]), ("dev-dependencies", of_tests)):
             ours = {crate for crate in manifest.get(table, {}) if crate.startswith("tautwire-")}
             for crate in sorted(ours - {f"tautwire-{lower}" for lower in below}):
-                yield f"{name}: {table}: {crate} is not below it in ARCHITECTURE.md; if it is to be, say so there and in MAY_DEPEND_ON"
+                yield f"{name}: {table}: {crate} is not below it; if it is to be, say so in MAY_DEPEND_ON"
         if layer == "protocol" and manifest.get("dependencies"):
             yield f"{name}: the protocol crate must not have dependencies"
 
@@ -218,6 +234,40 @@ def rooms_of_the_engine_import_only_leaves(tree: Tree) -> Iterator[str]:
                 tree, path, text,
                 lambda line: f"{found[1]} is not a leaf of the engine" if (found := ENGINE_IMPORT.search(line)) else None,
             )
+
+
+def the_core_of_the_engine_names_no_mode(tree: Tree) -> Iterator[str]:
+    source = "broker/engine/src/"
+    for path, text in tree.under(source, ".rs"):
+        if tree.name(path).removeprefix(source).startswith(CORE_EXCEPT) or path.name == "journal_writer.rs":
+            continue
+        code = STRING.sub('""', text.partition("#[cfg(test)]")[0])
+        yield from lines(
+            tree, path, code,
+            lambda line: f"{found[0]} in the core: it is for a mode, see engine/src/mode" if (found := NAMES_A_MODE.search(line.partition("//")[0])) else None,
+        )
+
+
+def import_circles(tree: Tree) -> list[list[str]]:
+    """In Rust, by crate, what stands in tests left out."""
+    crates: dict[str, dict[str, str]] = {}
+    for path, text in tree.under("", ".rs"):
+        folder, is_source, inside = tree.name(path).partition("/src/")
+        if is_source and not OF_TESTS.search(inside):
+            crates.setdefault(f"{folder}/src/", {})[tree.name(path)] = text
+    found = (circles.circles(circles.imports(source, texts)) for source, texts in crates.items())
+    return sorted((circle for of_crate in found for circle in of_crate), key=len, reverse=True)
+
+
+def imports_go_one_way(tree: Tree) -> Iterator[str]:
+    found = import_circles(tree)
+    largest = max(map(len, found), default=0)
+    for name, count, limit in (("CIRCLES", len(found), CIRCLES), ("CIRCLE_MAX_FILES", largest, CIRCLE_MAX_FILES)):
+        if count > limit:
+            yield f"tools/tidy/rules.py: {name} is {limit}, and there are {count}; the largest circles of imports:"
+            yield from (f"  {len(circle)} files: {', '.join(circle)}" for circle in found[:3])
+        elif count < limit:
+            yield f"tools/tidy/rules.py: {name} can be {count} now"
 
 
 def citations_exist(tree: Tree) -> Iterator[str]:
@@ -290,6 +340,8 @@ ALL = [
     unsafe_code_is_where_it_is_known,
     the_core_does_no_io,
     rooms_of_the_engine_import_only_leaves,
+    the_core_of_the_engine_names_no_mode,
+    imports_go_one_way,
     citations_exist,
     names_are_the_words_of_the_field,
     limits_are_documented,

@@ -97,13 +97,48 @@ class Rules(unittest.TestCase):
 
     def test_circles_among_the_rooms_of_the_engine_are_found(self):
         files = {
-            "broker/engine/src/connections/mod.rs": "use crate::index::ConnectionId;\nuse crate::sessions::Sessions;\n",
-            "broker/engine/src/shard_outbox.rs": "/// See [`ShardState`](crate::state::ShardState).\nuse crate::{paused_readers::PausedReaders, index};\nlet a = crate::sessions::A;\n",
-            "broker/engine/src/state.rs": "use crate::sessions::Sessions;\n",
+            "broker/engine/src/connection/connections/mod.rs": "use crate::index::ConnectionId;\nuse crate::session::drops::DropReason;\nuse crate::session::sessions::Sessions;\n",
+            "broker/engine/src/routing/shard_outbox.rs": "/// See [`ShardState`](crate::shard::ShardState).\nuse crate::{shard::Shard, index};\nlet a = crate::session::sessions::A;\n",
+            "broker/engine/src/shard/mod.rs": "use crate::session::sessions::Sessions;\n",
         }
         self.check(
-            rules.rooms_of_the_engine_import_only_leaves, files, "connections/mod.rs:2: sessions", "shard_outbox.rs:2: {", "shard_outbox.rs:3: sessions"
+            rules.rooms_of_the_engine_import_only_leaves, files, "connections/mod.rs:3: session::sessions", "shard_outbox.rs:2: {", "shard_outbox.rs:3: session::sessions"
         )
+
+    def test_modes_in_the_core_of_the_engine_are_found(self):
+        files = {
+            "broker/engine/src/routing/deliver/steps.rs": "// A cluster.\nlet why = \"cluster\";\nif self.is_in_cluster() {}\nif J::PERSISTENT {}\n#[cfg(test)]\nmod tests { use crate::mode::Volatile; }\n",
+            "broker/engine/src/mode/cluster/mod.rs": "struct ClusterState;\n",
+            "broker/engine/src/lib.rs": "pub use mode::Volatile;\n",
+        }
+        self.check(rules.the_core_of_the_engine_names_no_mode, files, "steps.rs:3: cluster", "steps.rs:4: PERSISTENT")
+
+    def test_circles_of_imports_are_counted(self):
+        files = {
+            # By a re-export, through `super`, and in an expression.
+            "a/src/lib.rs": "mod b;\nmod c;\nmod d;\npub use b::One;\n",
+            "a/src/b/mod.rs": "mod inner;\npub use self::inner::One;\n",
+            "a/src/b/inner.rs": "use super::super::c::{self, Two};\npub struct One;\n",
+            "a/src/c.rs": "pub struct Two;\nfn f() { crate::d::three(crate::b::One) }\n",
+            "a/src/d.rs": "pub fn three() {}\n// use crate::c::Two;\n#[cfg(test)]\nmod tests { use crate::c::Two; fn f() {} }\n",
+            # A test, and another crate, are no part of it.
+            "a/src/tests.rs": "use crate::d::three;\n",
+            "e/src/lib.rs": "use a::One;\n",
+        }
+        self.assertEqual(rules.import_circles(self.tree(files)), [["a/src/b/inner.rs", "a/src/c.rs"]])
+
+    def test_the_number_of_circles_may_only_fall(self):
+        files = {"a/src/lib.rs": "mod b;\nuse b::One;\n", "a/src/b.rs": "pub struct One;\nuse crate::lib_item;\n"}
+        limits = rules.CIRCLES, rules.CIRCLE_MAX_FILES
+        try:
+            rules.CIRCLES, rules.CIRCLE_MAX_FILES = 1, 2
+            self.check(rules.imports_go_one_way, files)
+            rules.CIRCLES = 2
+            self.check(rules.imports_go_one_way, files, "CIRCLES can be 1 now")
+            rules.CIRCLES = 0
+            self.check(rules.imports_go_one_way, files, "CIRCLES is 0, and there are 1", "2 files: a/src/b.rs, a/src/lib.rs")
+        finally:
+            rules.CIRCLES, rules.CIRCLE_MAX_FILES = limits
 
     def test_names_that_the_glossary_bans_are_found(self):
         table = "## Words\n\n| `Shard` | a part |\n\n## Words that are not used\n\n| Not | But |\n|---|---|\n| `Bell`, `Alarm` | `Waker` |\n"

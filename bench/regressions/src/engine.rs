@@ -1,8 +1,8 @@
 use std::hint::black_box;
 
 use tautwire_engine::{Action, Chunk, ConnectionId, Io, NextTurn, Settings, Shard, Shared, turn};
+use tautwire_engine::{Mode, Volatile};
 use tautwire_router::{Batch, Exchange, Placement, RetainedLimits, ShardIndex};
-use tautwire_session::{Journal, Volatile};
 
 use crate::Case;
 use crate::packets::{self, Layout, acknowledgement};
@@ -159,8 +159,8 @@ fn cycle() -> Case {
 }
 
 /// One shard, driven like by a reactor, but without system calls.
-pub struct Broker<J: Journal> {
-    pub shard: Shard<J>,
+pub struct Broker<M: Mode> {
+    pub shard: Shard<M>,
     /// The client whose connection was dropped last.
     dropped: Option<ConnectionId>,
 }
@@ -171,13 +171,13 @@ impl Broker<Volatile> {
     }
 }
 
-impl<J: Journal> Broker<J> {
-    pub fn with(journal: J) -> Broker<J> {
+impl<M: Mode> Broker<M> {
+    pub fn with(mode: M) -> Broker<M> {
         let settings = Settings { sys_interval_s: 0, ..Settings::default() };
         let limits = RetainedLimits { messages: 1_000, bytes: 1 << 20 };
         let exchange = Exchange::with_placement(Placement::new(1, 0), limits);
         let shared = Shared::new(settings, exchange);
-        Broker { shard: Shard::new(ShardIndex(0), shared, journal, NOW_MS), dropped: None }
+        Broker { shard: Shard::new(ShardIndex(0), shared, mode, NOW_MS), dropped: None }
     }
 
     pub fn connect(&mut self, client_id: &str, layout: Layout) -> ConnectionId {
@@ -228,12 +228,12 @@ struct Network<'a, W> {
     dropped: &'a mut Option<ConnectionId>,
 }
 
-impl<J: Journal, W: FnMut(ConnectionId, &[u8])> Io<J> for Network<'_, W> {
+impl<M: Mode, W: FnMut(ConnectionId, &[u8])> Io<M> for Network<'_, W> {
     fn room(&mut self, _: ShardIndex) -> usize {
         unreachable!("there is one shard")
     }
 
-    fn adopt(&mut self, _: &mut Shard<J>) -> bool {
+    fn adopt(&mut self, _: &mut Shard<M>) -> bool {
         false
     }
 
@@ -243,18 +243,18 @@ impl<J: Journal, W: FnMut(ConnectionId, &[u8])> Io<J> for Network<'_, W> {
 
     fn batches_taken(&mut self, _: ShardIndex) {}
 
-    fn read(&mut self, shard: &mut Shard<J>) -> bool {
+    fn read(&mut self, shard: &mut Shard<M>) -> bool {
         let Some((id, chunk, len)) = self.input.take() else { return false };
         let consumed = shard.receive(id, chunk, 0..len, NOW_MS);
         assert_eq!(consumed, len, "all of it is understood");
         true
     }
 
-    fn accept(&mut self, _: &mut Shard<J>) {}
+    fn accept(&mut self, _: &mut Shard<M>) {}
 
-    fn run_commands(&mut self, _: &mut Shard<J>) {}
+    fn run_commands(&mut self, _: &mut Shard<M>) {}
 
-    fn perform(&mut self, shard: &mut Shard<J>, action: Action) {
+    fn perform(&mut self, shard: &mut Shard<M>, action: Action) {
         match action {
             Action::Drop(id) => {
                 shard.connection_closed(id);
@@ -270,9 +270,9 @@ impl<J: Journal, W: FnMut(ConnectionId, &[u8])> Io<J> for Network<'_, W> {
 
     fn send(&mut self, _: ShardIndex, _: impl Iterator<Item = Batch>) {}
 
-    fn write_ready(&mut self, _: &mut Shard<J>) {}
+    fn write_ready(&mut self, _: &mut Shard<M>) {}
 
-    fn write(&mut self, shard: &mut Shard<J>, id: ConnectionId) {
+    fn write(&mut self, shard: &mut Shard<M>, id: ConnectionId) {
         let Some(output) = shard.output(id) else { return };
         let bytes = output.single().expect("small payloads are copied");
         (self.written)(id, bytes);
@@ -280,7 +280,7 @@ impl<J: Journal, W: FnMut(ConnectionId, &[u8])> Io<J> for Network<'_, W> {
         shard.sent(id, len, NOW_MS);
     }
 
-    fn end_turn(&mut self, _: &mut Shard<J>) -> NextTurn {
+    fn end_turn(&mut self, _: &mut Shard<M>) -> NextTurn {
         NextTurn::Until(None)
     }
 

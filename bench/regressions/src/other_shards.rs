@@ -2,7 +2,7 @@
 //! in a broker, so that the compiler makes the same inlining decisions.
 
 use tautwire_message::MessageId;
-use tautwire_session::{Journal, LogPosition, NoClusterBox, Record, SessionNumber};
+use tautwire_session::{Journal, LogPosition, Record, SessionNumber};
 
 use crate::engine::Broker;
 use crate::packets::Layout;
@@ -22,8 +22,6 @@ struct PromptLog {
 }
 
 impl Journal for PromptLog {
-    type ClusterBox<T: Send> = NoClusterBox<T>;
-
     const PERSISTENT: bool = true;
 
     fn next_session(&mut self) -> SessionNumber {
@@ -59,18 +57,17 @@ mod in_cluster {
 
     use tautwire_cluster::names::{PARTITIONS, Seed};
     use tautwire_cluster::record::Place;
+    use tautwire_engine::Clustered;
     use tautwire_engine::{ClusterEvent, ClusterSettings};
-    use tautwire_session::InCluster;
 
     use crate::engine::{Broker, NOW_MS};
     use crate::packets::Layout;
 
     /// It refuses the client, because it has no lease.
     pub fn meet() {
-        let mut broker = Broker::with(InCluster);
-        broker.shard.join_cluster(Seed(black_box([7; 16])), ClusterSettings::default());
+        let mut broker = Broker::with(Clustered::new(Seed(black_box([7; 16])), ClusterSettings::default()));
         let began = ClusterEvent::Began { next: [Place::START; PARTITIONS as usize], state_max_bytes: usize::MAX };
-        broker.shard.handle_cluster_event(black_box(began), NOW_MS);
+        broker.shard.handle_event(black_box(began), NOW_MS);
         broker.connect("visitor", Layout::V5);
     }
 }

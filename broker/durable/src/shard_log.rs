@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use tautwire_journal::{FrameSender, PostError};
 use tautwire_message::MessageId;
-use tautwire_session::{Change, Journal, LogPosition, LogState, NoClusterBox, Record, SessionNumber};
+use tautwire_session::{Change, Journal, LogPosition, LogState, Record, SessionNumber};
 
 use crate::frame_writer::FrameWriter;
 
@@ -93,8 +93,6 @@ fn is_awaited(record: &Record<'_>) -> bool {
 }
 
 impl Journal for ShardLog {
-    type ClusterBox<T: Send> = NoClusterBox<T>;
-
     const PERSISTENT: bool = true;
 
     fn next_session(&mut self) -> SessionNumber {

@@ -5,13 +5,11 @@ use std::sync::Arc;
 use tautwire_message::{MessageId, MessageIds};
 use tautwire_router::{Exchange, ShardIndex};
 
-use crate::cluster::Mirror;
-use crate::cluster::cluster_state::LogPlace;
 use crate::counters::{Counter, Counters, Totals};
-use crate::latency::LatencyCounts;
+use crate::operations::latency::LatencyCounts;
+use crate::routing::transcoding::RequestedFormats;
 use crate::shared::Shared;
-use crate::spill::Backlog;
-use crate::transcoding::RequestedFormats;
+use crate::storage::spill::Backlog;
 
 /// This shard among all shards.
 pub(crate) struct ShardContext {
@@ -22,7 +20,6 @@ pub(crate) struct ShardContext {
     /// Whether anybody has wanted payloads in a format of their own.
     requested_formats: Arc<RequestedFormats>,
     backlog: Arc<Backlog>,
-    mirror: Arc<Mirror>,
     message_ids: MessageIds,
 }
 
@@ -35,17 +32,13 @@ impl ShardContext {
             latencies: shared.latencies.clone(),
             requested_formats: shared.requested_formats.clone(),
             backlog: shared.backlog.clone(),
-            mirror: shared.mirror.clone(),
             message_ids: MessageIds::new(shared.run.wrapping_add(u64::from(shard.0))),
         }
     }
 
-    /// Identities that messages get here are none of those that the log of the cluster gives. Says which shard this is.
-    pub(crate) fn join_cluster(&mut self) -> ShardIndex {
-        self.message_ids = MessageIds::new(LogPlace::other_run(self.message_ids.run()));
-        // No subscription is of the first generation, which stands for those that come along with their sessions.
-        self.exchange.advance();
-        self.shard
+    /// Messages are numbered in another run from now on. To be called before any is.
+    pub(crate) fn move_run(&mut self, to: impl FnOnce(u64) -> u64) {
+        self.message_ids = MessageIds::new(to(self.message_ids.run()));
     }
 
     /// Which of them this shard is.
@@ -96,11 +89,6 @@ impl ShardContext {
     #[inline]
     pub(crate) fn backlog(&self) -> &Backlog {
         &self.backlog
-    }
-
-    /// What is known of the copy of what topics retain, in a cluster.
-    pub(crate) fn mirror(&self) -> &Mirror {
-        &self.mirror
     }
 
     /// An identity for a message that has none.

@@ -5,15 +5,14 @@ use std::sync::Arc;
 use tautwire_memory::Memory;
 use tautwire_router::{Exchange, random};
 
-use crate::cluster::Mirror;
-use crate::config::ConfigCell;
+use crate::connection::quotas::UserUsageTable;
 use crate::counters::Counters;
-use crate::latency::LatencyCounts;
-use crate::quotas::UserUsageTable;
-use crate::settings::Settings;
-use crate::spill::Backlog;
-use crate::throttle::Throttle;
-use crate::transcoding::RequestedFormats;
+use crate::operations::latency::LatencyCounts;
+use crate::routing::transcoding::RequestedFormats;
+use crate::session::throttle::Throttle;
+use crate::settings::config::ConfigCell;
+use crate::settings::values::Settings;
+use crate::storage::spill::Backlog;
 
 /// What all shards of a broker have in common.
 #[derive(Clone)]
@@ -36,8 +35,6 @@ pub struct Shared {
     pub(crate) requested_formats: Arc<RequestedFormats>,
     /// What the store of cold messages has been given to write.
     pub(crate) backlog: Arc<Backlog>,
-    /// Where the broker is one of several: what is known of the copy of what topics retain.
-    pub(crate) mirror: Arc<Mirror>,
     /// Tells messages of this run of the broker from those of others.
     pub(crate) run: u64,
 }
@@ -53,7 +50,6 @@ impl Shared {
             users: Arc::default(),
             requested_formats: Arc::default(),
             backlog: Arc::default(),
-            mirror: Arc::default(),
             exchange,
             counters: (0..=shards).map(|_| Counters::default()).collect(),
             latencies: (0..shards).map(|_| LatencyCounts::default()).collect(),

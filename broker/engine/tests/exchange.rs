@@ -4,9 +4,9 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use tautwire_contracts::{Catalogue, LoadLimits};
+use tautwire_engine::Volatile;
 use tautwire_engine::{Action, Chunk, ConfigCell, ConnectionId, Io, NextTurn, Settings, Shard, Shared, turn};
 use tautwire_router::{Batch, Exchange, Placement, RetainedLimits, ShardIndex};
-use tautwire_session::Volatile;
 
 const NOW_MS: u64 = 1_700_000_000_000;
 const LIMITS: RetainedLimits = RetainedLimits { messages: 100_000, bytes: 100 << 20 };

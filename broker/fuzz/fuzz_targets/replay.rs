@@ -18,8 +18,8 @@ use tautwire_message::{Format, Message, MessageId, MessageRef};
 use tautwire_protocol::{PacketId, QoS, SubscriptionId, SubscriptionOptions};
 use tautwire_router::RetainedLimits;
 use tautwire_session::{
-    Change, Journal, LogPosition, NoClusterBox, PendingMessage, Receivers, Record, Replay, RetainedChange,
-    SessionNumber, ShardNumber, ShardPlacement, StoredWill, SubscriptionIds, SubscriptionRecord,
+    Change, Journal, LogPosition, PendingMessage, Receivers, Record, Replay, RetainedChange, SessionNumber,
+    ShardNumber, ShardPlacement, StoredWill, SubscriptionIds, SubscriptionRecord,
 };
 
 use support::{NoDelays, SimulatedBroker};
@@ -111,8 +111,6 @@ struct ModelJournal {
 }
 
 impl Journal for ModelJournal {
-    type ClusterBox<T: Send> = NoClusterBox<T>;
-
     const PERSISTENT: bool = true;
 
     fn next_session(&mut self) -> SessionNumber {

@@ -18,10 +18,10 @@ use tautwire_engine::{
     Explanation, Latencies, LatencyCounts, Publication, QueryResult, Settings, Shard, Shared, SubscriptionList,
     TopicTotals, Totals, ViolationReport, WhyQuery,
 };
+use tautwire_engine::{Clustered, Mode, Volatile};
 use tautwire_journal::WriterHandle;
 use tautwire_memory::Memory;
 use tautwire_router::{Exchange, RetainedLimits, SHARDS_MAX, ShardIndex};
-use tautwire_session::{InCluster, Journal, Volatile};
 
 use crate::accept_limiter::ListenerState;
 use crate::accept_rate::AcceptLimits;
@@ -557,6 +557,7 @@ impl Broker {
             broker.spill_thread = Some(opened.spill_thread);
             kept = opened.shards.into_iter();
         }
+        let mut mode = None;
         let ends = polls.into_iter().zip(wakers).zip(shard_channels).zip(commands);
         for (index, (((poll, waker), shard_channels), commands)) in ends.enumerate() {
             // The first thread accepts; a connection moves to its client's thread after CONNECT.
@@ -581,9 +582,8 @@ impl Broker {
             let started = if let Some(shard) = kept.next() {
                 run(index, parts.with(shard))
             } else if HAS_CLUSTER && let Some(seat) = &cluster {
-                let mut shard = Shard::new(shard, shared.clone(), InCluster, clock.now_ms());
-                shard.join_cluster(seat.seed, seat.settings.clone());
-                run(index, parts.with(shard))
+                let mode = mode.get_or_insert_with(|| Clustered::new(seat.seed, seat.settings.clone())).clone();
+                run(index, parts.with(Shard::new(shard, shared.clone(), mode, clock.now_ms())))
             } else {
                 run(index, parts.with(Shard::new(shard, shared.clone(), Volatile, clock.now_ms())))
             };
@@ -636,10 +636,7 @@ impl Broker {
 }
 
 /// Starts the thread of a shard.
-fn run<J: Journal + Send + 'static>(
-    index: usize,
-    parts: WorkerParts<Shard<J>>,
-) -> io::Result<JoinHandle<io::Result<()>>> {
+fn run<M: Mode<Journal: Send>>(index: usize, parts: WorkerParts<Shard<M>>) -> io::Result<JoinHandle<io::Result<()>>> {
     let worker = Worker::new(parts)?;
     thread::Builder::new().name(format!("shard-{index}")).spawn(move || worker.run())
 }

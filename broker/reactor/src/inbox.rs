@@ -126,7 +126,7 @@ impl From<PublishFailure> for PublishError {
         match error {
             PublishFailure::Busy => PublishError::Busy,
             PublishFailure::NotDurable => PublishError::NotDurable,
-            PublishFailure::RejectedByCluster => PublishError::RejectedByCluster,
+            PublishFailure::NotStored => PublishError::RejectedByCluster,
             PublishFailure::Refused(reason, why) => PublishError::Refused(reason, why),
         }
     }

@@ -1,7 +1,7 @@
 //! Publish requests of operators that wait until the log has persisted the message.
 
+use tautwire_engine::Mode;
 use tautwire_engine::{ConfirmStatus, PublishConfirm, PublishFailure, Published, Shard};
-use tautwire_session::Journal;
 
 use crate::inbox::ReplySender;
 
@@ -33,7 +33,7 @@ impl PendingPublishes {
     }
 
     /// Answers the requests whose confirmations are complete or have failed.
-    pub(crate) fn answer_ready<J: Journal>(&mut self, shard: &mut Shard<J>) {
+    pub(crate) fn answer_ready<M: Mode>(&mut self, shard: &mut Shard<M>) {
         for pending in std::mem::take(&mut self.0) {
             let status = shard.confirm_status(pending.promise);
             if status != ConfirmStatus::Pending {
@@ -43,13 +43,13 @@ impl PendingPublishes {
                 ConfirmStatus::Pending => self.0.push(pending),
                 ConfirmStatus::Confirmed => pending.answer.send(Ok(pending.matched)),
                 ConfirmStatus::Failed => pending.answer.send(Err(PublishFailure::NotDurable)),
-                ConfirmStatus::Refused => pending.answer.send(Err(PublishFailure::RejectedByCluster)),
+                ConfirmStatus::Refused => pending.answer.send(Err(PublishFailure::NotStored)),
             }
         }
     }
 
     /// Whether a request can be answered now.
-    pub(crate) fn has_ready<J: Journal>(&self, shard: &Shard<J>) -> bool {
+    pub(crate) fn has_ready<M: Mode>(&self, shard: &Shard<M>) -> bool {
         self.0.iter().any(|pending| shard.confirm_status(pending.promise) != ConfirmStatus::Pending)
     }
 }

@@ -4,10 +4,10 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use tautwire_engine::Mode;
 use tautwire_engine::{Action, AuthDecision, ClusterRequest, ConnectionId, Io, NextTurn, Peer, Published, Shard};
 use tautwire_protocol::ConnectReason;
 use tautwire_router::{Batch, ShardIndex};
-use tautwire_session::Journal;
 
 use crate::acceptor::Acceptor;
 use crate::authenticator::{AuthResponder, Authenticator};
@@ -78,7 +78,7 @@ impl ReactorIo {
 
     /// Frees memory kept for reuse after churn. The first thread detects the end of churn, and trims the heap for all again a few seconds
     /// later, when the others have freed theirs.
-    fn trim_after_churn<J: Journal>(&mut self, shard: &mut Shard<J>, now_ms: u64) {
+    fn trim_after_churn<M: Mode>(&mut self, shard: &mut Shard<M>, now_ms: u64) {
         let is_due = match &mut self.trimmer {
             Some(trimmer) => trimmer.is_due(shard.held_bytes(), now_ms),
             None => self.shard_channels.take_churn_ended(),
@@ -103,7 +103,7 @@ impl ReactorIo {
     }
 
     /// Accepts the next pending connection; in a burst, reads from it at once.
-    fn admit_next<J: Journal>(&mut self, shard: &mut Shard<J>) -> bool {
+    fn admit_next<M: Mode>(&mut self, shard: &mut Shard<M>) -> bool {
         let Connections { churn_budget, clock, .. } = &mut self.connections;
         if self.acceptor.next_ms().is_none() || !churn_budget.may_admit(|| clock.now_us()) {
             return false;
@@ -132,7 +132,7 @@ impl ReactorIo {
     }
 
     /// Authenticates a client, now or later.
-    fn authenticate<J: Journal>(&mut self, shard: &mut Shard<J>, id: ConnectionId) {
+    fn authenticate<M: Mode>(&mut self, shard: &mut Shard<M>, id: ConnectionId) {
         let Some(request) = shard.take_auth_request(id) else { return };
         let decision = match (shard.origin(id), &self.authenticator, &self.commands) {
             (Some(origin), Some(authenticator), Some(commands)) => {
@@ -160,7 +160,7 @@ impl ReactorIo {
     }
 }
 
-impl<J: Journal> Io<J> for ReactorIo {
+impl<M: Mode> Io<M> for ReactorIo {
     fn began_us(&self) -> u64 {
         self.began_us
     }
@@ -173,7 +173,7 @@ impl<J: Journal> Io<J> for ReactorIo {
         self.cluster.as_ref().is_none_or(|cluster| cluster.holds_lease())
     }
 
-    fn ask_cluster(&mut self, requests: &mut VecDeque<ClusterRequest>) {
+    fn send_requests(&mut self, requests: &mut VecDeque<ClusterRequest>) {
         if let Some(cluster) = &self.cluster {
             cluster.ask(self.shard_channels.own_shard(), requests);
         }
@@ -183,7 +183,7 @@ impl<J: Journal> Io<J> for ReactorIo {
         self.shard_channels.room(to)
     }
 
-    fn adopt(&mut self, shard: &mut Shard<J>) -> bool {
+    fn adopt(&mut self, shard: &mut Shard<M>) -> bool {
         if self.migrations_left == 0 {
             return false;
         }
@@ -201,15 +201,15 @@ impl<J: Journal> Io<J> for ReactorIo {
         self.shard_channels.notify_capacity(from);
     }
 
-    fn read(&mut self, shard: &mut Shard<J>) -> bool {
+    fn read(&mut self, shard: &mut Shard<M>) -> bool {
         self.connections.read_next(shard) || (self.acceptor.is_accept_burst() && self.admit_next(shard))
     }
 
-    fn accept(&mut self, shard: &mut Shard<J>) {
+    fn accept(&mut self, shard: &mut Shard<M>) {
         while !self.acceptor.is_accept_burst() && self.admit_next(shard) {}
     }
 
-    fn run_commands(&mut self, shard: &mut Shard<J>) {
+    fn run_commands(&mut self, shard: &mut Shard<M>) {
         self.pending_publishes.answer_ready(shard);
         let Some(commands) = self.commands.as_ref().filter(|commands| commands.has_commands()) else { return };
         shard.counters().orders_refused.add(commands.take_refused());
@@ -218,7 +218,7 @@ impl<J: Journal> Io<J> for ReactorIo {
         }
         if self.cluster.is_some() {
             for event in commands.take_events() {
-                shard.handle_cluster_event(event, self.connections.now_ms);
+                shard.handle_event(event, self.connections.now_ms);
             }
         }
         for command in commands.take() {
@@ -249,7 +249,7 @@ impl<J: Journal> Io<J> for ReactorIo {
         self.connections.peer(id)
     }
 
-    fn perform(&mut self, shard: &mut Shard<J>, action: Action) {
+    fn perform(&mut self, shard: &mut Shard<M>, action: Action) {
         if let Action::Move(id, to) = action {
             if let Some(connection) = self.connections.take_for_migration(shard, id) {
                 self.shard_channels.send_connection(to, connection);
@@ -267,15 +267,15 @@ impl<J: Journal> Io<J> for ReactorIo {
         self.shard_channels.send(to, batches);
     }
 
-    fn write_ready(&mut self, shard: &mut Shard<J>) {
+    fn write_ready(&mut self, shard: &mut Shard<M>) {
         self.connections.write_ready(shard);
     }
 
-    fn write(&mut self, shard: &mut Shard<J>, id: ConnectionId) {
+    fn write(&mut self, shard: &mut Shard<M>, id: ConnectionId) {
         self.connections.write(shard, id);
     }
 
-    fn end_turn(&mut self, shard: &mut Shard<J>) -> NextTurn {
+    fn end_turn(&mut self, shard: &mut Shard<M>) -> NextTurn {
         self.connections.register_new(shard);
         self.connections.send_quick_acks(shard.counters());
         self.connections.close_drained(shard);

@@ -6,10 +6,10 @@ use std::sync::Arc;
 
 use tautwire_cold::{Folder, Settings, SpillThread, Stats, Store};
 use tautwire_durable::SpillStore;
+use tautwire_engine::Mode;
 use tautwire_engine::{Counter, Counters, Shard, Shared};
 use tautwire_memory::{DetachedLedger, Kind, Memory, MemoryLedger};
 use tautwire_message::{FreedSlots, Message, SpillAccount, SpillSlot, Spilled};
-use tautwire_session::Journal;
 
 use crate::waker::Waker;
 
@@ -56,10 +56,10 @@ impl RecoverySpill {
     ///
     /// # Errors
     /// The thread cannot be started.
-    pub(crate) fn start<J: Journal>(
+    pub(crate) fn start<M: Mode>(
         self,
         shared: &Shared,
-        shards: &mut [Shard<J>],
+        shards: &mut [Shard<M>],
         wakers: &[Arc<Waker>],
     ) -> io::Result<SpillThread> {
         let spill_account =

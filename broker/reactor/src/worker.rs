@@ -7,8 +7,8 @@ use std::sync::mpsc::Sender;
 use std::time::Duration;
 
 use mio::{Events, Poll, Token};
+use tautwire_engine::Mode;
 use tautwire_engine::{NextTurn, Shard, turn};
-use tautwire_session::Journal;
 
 use crate::acceptor::Acceptor;
 use crate::authenticator::Authenticator;
@@ -31,9 +31,9 @@ const SHORT_TIMER_TOKEN: Token = Token(usize::MAX - 2);
 const FIRST_LISTENER: usize = usize::MAX - 1024;
 
 /// The state of one thread.
-pub(crate) struct Worker<J: Journal> {
+pub(crate) struct Worker<M: Mode> {
     poll: Poll,
-    shard: Shard<J>,
+    shard: Shard<M>,
     io: ReactorIo,
     deadline_timer: DeadlineTimer,
     clock: Clock,
@@ -94,8 +94,8 @@ impl WorkerParts<()> {
     }
 }
 
-impl<J: Journal> Worker<J> {
-    pub(crate) fn new(parts: WorkerParts<Shard<J>>) -> io::Result<Worker<J>> {
+impl<M: Mode> Worker<M> {
+    pub(crate) fn new(parts: WorkerParts<Shard<M>>) -> io::Result<Worker<M>> {
         let WorkerParts {
             poll,
             shard,

@@ -1,12 +1,9 @@
 //! The persistence interface of a shard.
 
-use std::ops::DerefMut;
-
 use tautwire_message::{Message, MessageId};
 use tautwire_protocol::PacketId;
 
 use crate::change::Change;
-use crate::cluster_box::NoClusterBox;
 
 /// A position in the log: the number of a frame. An acknowledgement may be sent once the frames it depends on are durable.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
@@ -160,10 +157,6 @@ pub trait Journal {
     /// Whether anything is persisted. If false, nothing else here is called.
     const PERSISTENT: bool;
 
-    /// Holds a shard's cluster state: a box in [`InCluster`], elsewhere [`NoClusterBox`], which cannot exist. The compiler thus removes
-    /// cluster code from a broker without a cluster.
-    type ClusterBox<T: Send>: DerefMut<Target = T> + Send;
-
     /// Returns a number for a new session.
     fn next_session(&mut self) -> SessionNumber;
 
@@ -211,59 +204,40 @@ pub trait Journal {
     }
 }
 
-/// The methods of a journal that records nothing.
-macro_rules! no_op_journal {
-    () => {
-        const PERSISTENT: bool = false;
-
-        fn next_session(&mut self) -> SessionNumber {
-            SessionNumber(0)
-        }
-
-        #[inline]
-        fn record(&mut self, _record: Record<'_>) -> LogPosition {
-            LogPosition(0)
-        }
-
-        #[inline]
-        fn mark_forwarded(&mut self, _message: MessageId) {}
-
-        #[inline]
-        fn end_frame(&mut self) {}
-
-        #[inline]
-        fn has_submitted_all(&self) -> bool {
-            true
-        }
-
-        #[inline]
-        fn durable(&self) -> LogPosition {
-            LogPosition(0)
-        }
-
-        #[inline]
-        fn is_lagging(&self) -> bool {
-            false
-        }
-    };
-}
-
-/// No log: everything counts as durable at once.
+/// No log: nothing is recorded, and everything counts as durable at once.
 #[derive(Debug, Default, Clone, Copy)]
-pub struct Volatile;
+pub struct NoJournal;
 
-impl Journal for Volatile {
-    type ClusterBox<T: Send> = NoClusterBox<T>;
+impl Journal for NoJournal {
+    const PERSISTENT: bool = false;
 
-    no_op_journal!();
-}
+    fn next_session(&mut self) -> SessionNumber {
+        SessionNumber(0)
+    }
 
-/// No log of its own: the shard is part of a cluster, whose store has the sessions.
-#[derive(Debug, Default, Clone, Copy)]
-pub struct InCluster;
+    #[inline]
+    fn record(&mut self, _record: Record<'_>) -> LogPosition {
+        LogPosition(0)
+    }
 
-impl Journal for InCluster {
-    type ClusterBox<T: Send> = Box<T>;
+    #[inline]
+    fn mark_forwarded(&mut self, _message: MessageId) {}
 
-    no_op_journal!();
+    #[inline]
+    fn end_frame(&mut self) {}
+
+    #[inline]
+    fn has_submitted_all(&self) -> bool {
+        true
+    }
+
+    #[inline]
+    fn durable(&self) -> LogPosition {
+        LogPosition(0)
+    }
+
+    #[inline]
+    fn is_lagging(&self) -> bool {
+        false
+    }
 }

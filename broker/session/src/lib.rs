@@ -8,7 +8,6 @@
 #![forbid(unsafe_code)]
 
 mod change;
-mod cluster_box;
 mod forwarded;
 mod journal;
 mod last_retained;
@@ -19,11 +18,10 @@ mod session;
 mod subscriptions;
 
 pub use change::Change;
-pub use cluster_box::NoClusterBox;
 pub use forwarded::{ForwardTarget, PendingForward};
 pub use journal::{
-    AckLevel, InCluster, Journal, LogPosition, LogState, Receivers, Record, RetainedChange, SessionNumber, ShardNumber,
-    ShardPlacement, Volatile,
+    AckLevel, Journal, LogPosition, LogState, NoJournal, Receivers, Record, RetainedChange, SessionNumber, ShardNumber,
+    ShardPlacement,
 };
 pub use last_retained::LastRetained;
 pub use outbound::{Outbound, PendingMessage, Resend, SubscriptionIds};

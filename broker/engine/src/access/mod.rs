@@ -6,26 +6,21 @@
 mod check_budget;
 mod client_info;
 mod review;
+mod steps;
 
 use std::num::NonZeroU64;
 use std::sync::Arc;
 
-use tautwire_access::{Identity, Permissions, Policy, PublishCache, Subject, TopicStamp};
+use tautwire_access::{Identity, Permissions, Policy, Subject, TopicStamp};
 use tautwire_message::MessageRef;
-use tautwire_protocol::{QoS, TopicFilter};
-use tautwire_session::{Journal, PendingMessage, StoredWill};
 
-use crate::auth_progress::AuthProgress;
-use crate::authentication::identity_of;
-use crate::config::ConfigSnapshot;
-use crate::connections::AuthState;
-use crate::index::{ConnectionId, ConnectionIndex, SessionIndex};
-use crate::retained_publisher::LastPublisher;
-use crate::state::ShardState;
-
-pub(crate) use check_budget::CheckBudget;
-pub use client_info::{ClientCheck, ClientInfo, RecheckOutcome};
-pub(crate) use review::{AccessReview, AccessReviews};
+pub(crate) use self::check_budget::CheckBudget;
+pub use self::client_info::{ClientCheck, ClientInfo, RecheckOutcome};
+pub(crate) use self::review::{AccessReview, AccessReviews};
+use crate::connection::auth_progress::AuthProgress;
+use crate::index::ConnectionId;
+use crate::routing::retained_publisher::LastPublisher;
+use crate::settings::config::ConfigSnapshot;
 
 /// The rules as a shard has them.
 pub(crate) struct AccessRules {
@@ -119,7 +114,7 @@ impl AccessRules {
     }
 }
 
-/// Numbers for the entries of a shard's match cache, so that a [`PublishCache`] knows topics again.
+/// Numbers for the entries of a shard's match cache, so that a [`PublishCache`](tautwire_access::PublishCache) knows topics again.
 #[derive(Debug, Default)]
 pub(crate) struct TopicStamps(u64);
 
@@ -127,121 +122,5 @@ impl TopicStamps {
     pub(crate) fn next(&mut self) -> Option<TopicStamp> {
         self.0 += 1;
         NonZeroU64::new(self.0).map(TopicStamp::new)
-    }
-}
-
-impl<J: Journal> ShardState<J> {
-    /// What the client of a connection may do, as `client_id`; `None` where there are no rules.
-    pub(crate) fn permissions_of(&self, index: ConnectionIndex, client_id: &str) -> Option<Permissions> {
-        let connection = &self.connections[index];
-        let identity = identity_of(connection.auth_state());
-        let listener = || connection.origin().map_or("", |origin| origin.listener());
-        self.config.access().has_rules().then(|| self.config.access().resolve(identity, listener(), client_id))
-    }
-
-    /// The roles of a session's client: those that the rules give it, and those that its authentication gives it.
-    pub(crate) fn roles_of(&self, session: SessionIndex) -> Vec<Box<str>> {
-        let client_id = self.sessions[session].client_id();
-        let connection = self.sessions.connection(session);
-        let bound = connection.and_then(|index| identity_of(self.connections[index].auth_state()));
-        let identity = bound.or_else(|| self.sessions.identity(session));
-        let access = self.config.access();
-        let permissions = match connection {
-            Some(index) => self.permissions_of(index, client_id),
-            None => {
-                identity.filter(|_| access.has_rules()).map(|identity| access.resolve(Some(identity), "", client_id))
-            }
-        };
-        let mut roles: Vec<Box<str>> =
-            permissions.iter().flat_map(|permissions| permissions.role_names()).map(Box::from).collect();
-        for role in identity.iter().flat_map(|identity| identity.roles.iter()) {
-            if !roles.contains(role) {
-                roles.push(role.clone());
-            }
-        }
-        roles
-    }
-
-    /// The gate of a connection that serves a session, by the rules that hold now; `None` where there are none.
-    fn publish_gate_of(&mut self, index: ConnectionIndex) -> Option<&mut PublishCache> {
-        if !self.config.access().has_rules() {
-            return None;
-        }
-        let held = self.connections[index].auth_state().and_then(AuthState::gate);
-        let is_current =
-            held.is_some_and(|gate| Arc::ptr_eq(gate.permissions().policy(), &self.config.access().policy));
-        if !is_current {
-            let client_id = self.connections[index].session().map_or("", |session| self.sessions[session].client_id());
-            let gate = self.permissions_of(index, client_id).map(PublishCache::new);
-            self.connections[index].auth_state_or_new().set_gate(gate);
-        }
-        self.connections[index].auth_state_mut()?.gate_mut()
-    }
-
-    /// Whether the client of a connection may publish a message. `stamp` is that of the match cache's entry for its topic.
-    pub(crate) fn may_publish(
-        &mut self,
-        index: ConnectionIndex,
-        stamp: Option<TopicStamp>,
-        message: &MessageRef<'_>,
-    ) -> bool {
-        let MessageRef { topic, qos, retain, .. } = *message;
-        let allowed =
-            self.publish_gate_of(index).is_none_or(|gate| gate.may_publish(stamp, topic, qos, retain).is_allowed());
-        if !allowed {
-            self.counters().publishes_not_authorized.add(1);
-            self.audit_denied(index, "publish", topic);
-        }
-        allowed
-    }
-
-    /// Whether the client of a connection may make a subscription; `None` where `checks` has too few steps left to know.
-    pub(crate) fn may_subscribe(
-        &mut self,
-        index: ConnectionIndex,
-        filter: TopicFilter<'_>,
-        qos: QoS,
-        checks: &mut CheckBudget,
-    ) -> Option<bool> {
-        let allowed = match self.publish_gate_of(index) {
-            Some(gate) => checks.check(gate.permissions(), filter, qos)?.is_allowed(),
-            None => true,
-        };
-        if !allowed {
-            self.counters().subscriptions_not_authorized.add(1);
-            self.audit_denied(index, "subscribe", filter.as_str());
-        }
-        Some(allowed)
-    }
-
-    /// Whether a message that has waited may be sent, where that is in doubt.
-    pub(crate) fn can_still_receive(&mut self, index: ConnectionIndex, delivery: &PendingMessage, topic: &str) -> bool {
-        let doubts = self.connections[index].auth_state().is_some_and(AuthState::must_recheck_queue);
-        if !doubts {
-            return true;
-        }
-        let Some(gate) = self.publish_gate_of(index) else { return true };
-        // The subscription's QoS may have been higher than what has come of it.
-        let levels = [QoS::AtMostOnce, QoS::AtLeastOnce, QoS::ExactlyOnce];
-        let mut levels = levels.into_iter().filter(|level| *level >= delivery.qos);
-        levels.any(|qos| gate.permissions().may_receive(topic, qos, delivery.share.is_some()).is_allowed())
-    }
-
-    /// Whether a session's client may leave this will. The will of a session from before a restart has been allowed by the rules
-    /// of its CONNECT.
-    pub(crate) fn can_set_will(&mut self, session: SessionIndex, will: &StoredWill) -> bool {
-        if !self.config.access().has_rules() {
-            return true;
-        }
-        let connection = self.sessions.connection(session);
-        let bound = connection.and_then(|index| identity_of(self.connections[index].auth_state()));
-        let Some(identity) = bound.or_else(|| self.sessions.identity(session)) else { return true };
-        let message = will.message.as_ref();
-        let permissions = self.config.access().resolve(Some(identity), "", self.sessions[session].client_id());
-        let allowed = permissions.may_publish(message.topic, message.qos, message.retain).is_allowed();
-        if !allowed {
-            self.counters().wills_not_authorized.add(1);
-        }
-        allowed
     }
 }

@@ -5,6 +5,7 @@ use std::io::IoSlice;
 use std::sync::Arc;
 
 use tautwire_access::{Identity, Policy};
+use tautwire_engine::Volatile;
 use tautwire_engine::{
     Action, AuthDecision, AuthRequest, AuthState, Chunk, ConfigCell, ConfigSnapshot, ConnectionId, Io, NextTurn,
     PublishFailure, Published, Settings, Shard, Shared, turn,
@@ -12,7 +13,6 @@ use tautwire_engine::{
 use tautwire_message::Message;
 use tautwire_protocol::{DecodeOptions, Packet, ProtocolVersion, decode};
 use tautwire_router::{Batch, Exchange, Placement, RetainedLimits, ShardIndex};
-use tautwire_session::Volatile;
 
 pub(crate) const NOW_MS: u64 = 1_700_000_000_000;
 const LIMITS: RetainedLimits = RetainedLimits { messages: 1_000, bytes: 1 << 20 };

@@ -2,9 +2,9 @@
 
 use allocation_counter::measure;
 use tautwire_engine::Settings;
+use tautwire_engine::Volatile;
 use tautwire_protocol::QoS;
 use tautwire_router::RetainedLimits;
-use tautwire_session::Volatile;
 
 use crate::client::{Client, WillMessage};
 use crate::node::{Node, SHARDS};

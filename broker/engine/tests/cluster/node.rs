@@ -9,11 +9,11 @@ use tautwire_cluster::names::{ClientKey, Incarnation, Seed};
 use tautwire_cluster::{
     Answer, Decision, Member, Operation, OperationId, OperatorPublish, Output, Publish, Revision, Settings,
 };
+use tautwire_engine::Clustered;
 use tautwire_engine::{ClusterEvent, ClusterRequest, ClusterSettings, RetainedChange, home_of, messages_of};
 use tautwire_message::MessageRef;
 use tautwire_protocol::topic_matches;
 use tautwire_router::RetainedLimits;
-use tautwire_session::InCluster;
 
 use crate::support::{NoDelays, SimulatedBroker};
 
@@ -25,7 +25,7 @@ pub(crate) const RETAINED_MAX: usize = 100;
 pub(crate) struct Node {
     pub(crate) member: Member,
     member_settings: Settings,
-    pub(crate) broker: SimulatedBroker<InCluster>,
+    pub(crate) broker: SimulatedBroker<Clustered>,
     /// On which shard a client was claimed.
     homes: HashMap<ClientKey, usize>,
     /// The life is over, and the next one has not begun.
@@ -62,9 +62,9 @@ impl Node {
         state_max_bytes: usize,
     ) -> Node {
         let retained = RetainedLimits { messages: RETAINED_MAX, bytes: 1 << 20 };
-        let mut broker = SimulatedBroker::new(SHARDS, settings, retained, |_| InCluster);
+        let mode = Clustered::new(SEED, cluster.clone());
+        let mut broker = SimulatedBroker::new(SHARDS, settings, retained, |_| mode.clone());
         broker.advance(now_ms);
-        broker.prepare_shards(|shard| shard.join_cluster(SEED, cluster.clone()));
         let member = Member::new(now_ms, me, "node", former, SEED, member_settings.clone());
         let listened = vec![HashSet::new(); SHARDS];
         Node { member, member_settings, broker, homes: HashMap::new(), is_over: false, listened, state_max_bytes }

@@ -9,7 +9,7 @@ use tautwire_memory::Kind;
 use tautwire_message::MessageId;
 use tautwire_protocol::{Delivery, Packet, Properties, ProtocolVersion, Publish, QoS, RetainHandling, TopicName};
 use tautwire_router::RetainedLimits;
-use tautwire_session::{Journal, LogPosition, NoClusterBox, Record, SessionNumber};
+use tautwire_session::{Journal, LogPosition, Record, SessionNumber};
 
 use crate::ledger::Request;
 use crate::packets::{ConnectOptions, connect_bytes, each_packet, id, subscribe_bytes};
@@ -37,8 +37,6 @@ impl PromptLog {
 }
 
 impl Journal for PromptLog {
-    type ClusterBox<T: Send> = NoClusterBox<T>;
-
     const PERSISTENT: bool = true;
 
     fn next_session(&mut self) -> SessionNumber {

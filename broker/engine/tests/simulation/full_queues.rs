@@ -1,10 +1,10 @@
 //! Sessions that take no more messages, and what that means for publishers and for everybody else.
 
+use tautwire_engine::Volatile;
 use tautwire_engine::{Settings, SlowConsumer, SlowConsumers};
 use tautwire_protocol::{
     Delivery, Packet, Properties, ProtocolVersion, PubAck, PubAckReason, Publish, QoS, RetainHandling, TopicName,
 };
-use tautwire_session::Volatile;
 
 use crate::ledger::Request;
 use crate::packets::{ConnectOptions, connect_bytes, each_packet, id, subscribe_bytes};

@@ -4,12 +4,13 @@ use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
+use tautwire_engine::Mode;
 use tautwire_engine::Settings;
 use tautwire_message::{Body, Message, MessageId};
 use tautwire_protocol::{Packet, PacketId, Properties, PubRecReason, Publish, QoS, TopicName};
 use tautwire_session::{
-    Change, ForwardTarget, Journal, LogPosition, LogState, NoClusterBox, PendingMessage, Record, Replay,
-    ReplayedSession, ReplayedState, Resend, RetainedChange, Session, SessionNumber, ShardNumber, ShardPlacement,
+    Change, ForwardTarget, Journal, LogPosition, LogState, PendingMessage, Record, Replay, ReplayedSession,
+    ReplayedState, Resend, RetainedChange, Session, SessionNumber, ShardNumber, ShardPlacement,
 };
 
 use crate::client::{Acknowledged, Client, PACKET_IDS_MAX, Phase};
@@ -136,8 +137,6 @@ pub(crate) struct SlowJournal {
 pub(crate) struct SharedLog(Rc<RefCell<Log>>);
 
 impl Journal for SlowJournal {
-    type ClusterBox<T: Send> = NoClusterBox<T>;
-
     const PERSISTENT: bool = true;
 
     fn next_session(&mut self) -> SessionNumber {
@@ -482,7 +481,7 @@ fn crash_and_go_on(prepare: impl Fn(&mut World<SlowJournal>)) {
 pub(crate) const TIMER_TICK_MS: u64 = 250;
 
 /// Wills and sessions come up when they are due, counted from when the client left, or from the crash.
-pub(crate) fn check_nothing_is_overdue<J: Journal>(world: &World<J>, replay: Replay) {
+pub(crate) fn check_nothing_is_overdue<M: Mode>(world: &World<M>, replay: Replay) {
     let sessions = replay.finish().sessions;
     let mut messages = 0;
     for ReplayedSession { session, disconnected_at_ms, .. } in sessions {
@@ -512,7 +511,7 @@ enum Sent {
     Release(PacketId),
 }
 
-pub(crate) fn compare<J: Journal>(world: &mut World<J>, replay: Replay, life: Life) {
+pub(crate) fn compare<M: Mode>(world: &mut World<M>, replay: Replay, life: Life) {
     let (mut sessions, retained) = by_name(replay);
     let subscriptions: usize = sessions.values().map(|session| session.subscriptions().len()).sum();
     assert_eq!(world.broker.totals().subscriptions, subscriptions as u64);
@@ -612,7 +611,7 @@ fn expected(session: &mut Session, now_ms: u64) -> Vec<Sent> {
 }
 
 /// What is certain is there, and nothing is there that cannot be.
-fn check_subscriptions<J: Journal>(world: &World<J>, client: usize, session: &Session) {
+fn check_subscriptions<M: Mode>(world: &World<M>, client: usize, session: &Session) {
     let Some(incarnation) = world.clients[client].session.map(|number| &world.ledger.incarnations[number]) else {
         return;
     };
@@ -629,7 +628,7 @@ fn check_subscriptions<J: Journal>(world: &World<J>, client: usize, session: &Se
 
 /// The broker holds the same QoS 2 identifiers of the client: one that it holds it does not publish again, so it does not
 /// notice that nobody wants the message. Only 5.0 tells.
-fn check_held<J: Journal>(world: &mut World<J>, client: usize, session: &Session) {
+fn check_held<M: Mode>(world: &mut World<M>, client: usize, session: &Session) {
     let client = &mut world.clients[client];
     client.phase = Phase::Offline;
     if !client.is_v5() {

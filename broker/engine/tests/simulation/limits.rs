@@ -1,11 +1,11 @@
 //! Deadlines and limits that random clients do not reach.
 
 use tautwire_engine::Settings;
+use tautwire_engine::Volatile;
 use tautwire_protocol::{
     DecodeOptions, Delivery, OwnedPacket, Packet, Properties, ProtocolVersion, PubRec, Publish, QoS, RetainHandling,
     TopicName, decode,
 };
-use tautwire_session::Volatile;
 
 use crate::ledger::Request;
 use crate::packets::{ConnectOptions, connect_bytes, id, subscribe_bytes};

@@ -2,7 +2,7 @@
 //! hold memory come back, and the account is empty in the end.
 
 use tautwire_engine::Settings;
-use tautwire_session::Volatile;
+use tautwire_engine::Volatile;
 
 use crate::random_clients::{Named, seeds};
 use crate::support::{Choices, Random};

@@ -4,7 +4,7 @@
 
 use std::env;
 
-use tautwire_session::Volatile;
+use tautwire_engine::Volatile;
 
 use crate::support::{Choices, Random};
 use crate::world::{Plan, World, settings};

@@ -2,11 +2,11 @@
 //! waits longer than it must.
 
 use tautwire_engine::Settings;
+use tautwire_engine::Volatile;
 use tautwire_protocol::{
     Connect, DecodeOptions, Delivery, OwnedPacket, Packet, PacketId, Properties, ProtocolVersion, Publish, QoS,
     RetainHandling, TopicName, decode,
 };
-use tautwire_session::Volatile;
 
 use crate::ledger::Request;
 use crate::packets::subscribe_bytes;

@@ -2,11 +2,11 @@
 //! that would make somebody wait.
 
 use tautwire_engine::Settings;
+use tautwire_engine::Volatile;
 use tautwire_engine::mutant::{Mutant, mutate};
 use tautwire_protocol::{
     DecodeOptions, Delivery, Packet, Properties, ProtocolVersion, Publish, QoS, RetainHandling, TopicName, decode,
 };
-use tautwire_session::Volatile;
 
 use crate::ledger::Request;
 use crate::packets::{connect_bytes, id, subscribe_bytes};

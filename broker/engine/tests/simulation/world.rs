@@ -1,11 +1,11 @@
 //! Random clients of a simulated broker.
 
+use tautwire_engine::Mode;
 use tautwire_engine::{Settings, SlowConsumer};
 use tautwire_memory::Kind;
 use tautwire_message::Body;
 use tautwire_protocol::{DisconnectReason, ProtocolVersion, QoS, RetainHandling};
 use tautwire_router::RetainedLimits;
-use tautwire_session::Journal;
 
 use crate::client::{Client, Phase};
 use crate::ledger::{MemoryLedger, Request};
@@ -31,8 +31,8 @@ pub(crate) struct Plan {
     pub(crate) prompt_clients: bool,
 }
 
-pub(crate) struct World<J: Journal> {
-    pub(crate) broker: SimulatedBroker<J>,
+pub(crate) struct World<M: Mode> {
+    pub(crate) broker: SimulatedBroker<M>,
     pub(crate) ledger: MemoryLedger,
     pub(crate) clients: Vec<Client>,
     pub(crate) random: Random,
@@ -69,8 +69,8 @@ pub(crate) fn settings(random: &mut Random) -> Settings {
 
 type Outcome = Result<(), String>;
 
-impl<J: Journal> World<J> {
-    pub(crate) fn new(seed: u64, plan: Plan, settings: Settings, journal: impl FnMut(usize) -> J) -> World<J> {
+impl<M: Mode> World<M> {
+    pub(crate) fn new(seed: u64, plan: Plan, settings: Settings, journal: impl FnMut(usize) -> M) -> World<M> {
         let mut random = Random::new(seed);
         let is_short_of_memory = settings.buffered_bytes < Settings::default().buffered_bytes;
         let is_paced = settings.publish_messages_per_s > 0 || settings.publish_bytes_per_s > 0;
@@ -452,7 +452,7 @@ pub(crate) fn returning() -> ConnectOptions {
 }
 
 /// Nobody is connected and no session lives: no gauge may say otherwise.
-pub(crate) fn check_empty<J: Journal>(broker: &SimulatedBroker<J>) -> Outcome {
+pub(crate) fn check_empty<M: Mode>(broker: &SimulatedBroker<M>) -> Outcome {
     let totals = broker.totals();
     let gauges = [
         ("connections", totals.connections),

@@ -1,9 +1,10 @@
 use std::sync::Arc;
 
+use tautwire_engine::Mode;
 use tautwire_engine::{Counters, Settings, Shard, Shared, Totals, restore};
 use tautwire_memory::{Memory, MemoryLedger};
 use tautwire_router::{Exchange, Placement, RetainedLimits, ShardIndex};
-use tautwire_session::{Journal, Replay};
+use tautwire_session::Replay;
 
 use super::choices::Choices;
 use super::network::Network;
@@ -17,8 +18,8 @@ const START_MS: u64 = 1_700_000_000_000;
 const IDLE_TURNS_MAX: usize = 10_000;
 
 /// The shards of one broker, the channels between them and its network.
-pub(crate) struct SimulatedBroker<J: Journal> {
-    pub(super) shards: Vec<Shard<J>>,
+pub(crate) struct SimulatedBroker<M: Mode> {
+    pub(super) shards: Vec<Shard<M>>,
     pub(super) network: Network,
     exchange: Arc<Exchange>,
     counters: Arc<[Counters]>,
@@ -42,15 +43,15 @@ impl Default for Life {
     }
 }
 
-impl<J: Journal> SimulatedBroker<J> {
+impl<M: Mode> SimulatedBroker<M> {
     /// A broker whose shards send each other at most `settings.shard_queue_batches` at a time. `journal` makes the journal
     /// of each shard.
     pub(crate) fn new(
         shards: usize,
         settings: Settings,
         retained: RetainedLimits,
-        mut journal: impl FnMut(usize) -> J,
-    ) -> SimulatedBroker<J> {
+        mut journal: impl FnMut(usize) -> M,
+    ) -> SimulatedBroker<M> {
         let start = |_: &Arc<MemoryLedger>| ((0..shards).map(&mut journal).collect(), Replay::default());
         SimulatedBroker::begin(Life::default(), shards, settings, retained, start)
     }
@@ -61,7 +62,7 @@ impl<J: Journal> SimulatedBroker<J> {
         shards: usize,
         retained: RetainedLimits,
         replay: Replay,
-        journal: impl FnMut(usize) -> J,
+        journal: impl FnMut(usize) -> M,
     ) {
         self.restart_with(shards, retained, |_| ((0..shards).map(journal).collect(), replay));
     }
@@ -72,7 +73,7 @@ impl<J: Journal> SimulatedBroker<J> {
         &mut self,
         shards: usize,
         retained: RetainedLimits,
-        start: impl FnOnce(&Arc<MemoryLedger>) -> (Vec<J>, Replay),
+        start: impl FnOnce(&Arc<MemoryLedger>) -> (Vec<M>, Replay),
     ) {
         let settings = self.shards[0].settings().clone();
         let life = Life {
@@ -90,8 +91,8 @@ impl<J: Journal> SimulatedBroker<J> {
         shards: usize,
         settings: Settings,
         retained: RetainedLimits,
-        start: impl FnOnce(&Arc<MemoryLedger>) -> (Vec<J>, Replay),
-    ) -> SimulatedBroker<J> {
+        start: impl FnOnce(&Arc<MemoryLedger>) -> (Vec<M>, Replay),
+    ) -> SimulatedBroker<M> {
         let Life { number, now_ms, digest, is_cold, interleaves } = life;
         let channel_capacity = settings.shard_queue_batches;
         // Another one in each life.
@@ -129,7 +130,7 @@ impl<J: Journal> SimulatedBroker<J> {
 
     /// The shards, without the network around them.
     #[allow(dead_code, reason = "the tests of clusters use it")]
-    pub(crate) fn into_shards(self) -> Vec<Shard<J>> {
+    pub(crate) fn into_shards(self) -> Vec<Shard<M>> {
         self.shards
     }
 

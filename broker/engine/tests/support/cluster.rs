@@ -1,13 +1,13 @@
 //! A simulated broker as one of several.
 
+use tautwire_engine::Mode;
 use tautwire_engine::{ClusterEvent, ClusterRequest, Shard};
-use tautwire_session::Journal;
 
 use super::broker::SimulatedBroker;
 
-impl<J: Journal> SimulatedBroker<J> {
-    /// Does something with each shard before its first turn.
-    pub(crate) fn prepare_shards(&mut self, prepare: impl FnMut(&mut Shard<J>)) {
+impl<M: Mode> SimulatedBroker<M> {
+    /// Does something with each shard.
+    pub(crate) fn prepare_shards(&mut self, prepare: impl FnMut(&mut Shard<M>)) {
         self.shards.iter_mut().for_each(prepare);
     }
 
@@ -18,7 +18,7 @@ impl<J: Journal> SimulatedBroker<J> {
     }
 
     /// What a shard has asked of the cluster since this was last called.
-    pub(crate) fn take_requests(&mut self, shard: usize) -> impl Iterator<Item = ClusterRequest> + use<J> {
+    pub(crate) fn take_requests(&mut self, shard: usize) -> impl Iterator<Item = ClusterRequest> + use<M> {
         std::mem::take(&mut self.network.nodes[shard].requests).into_iter()
     }
 

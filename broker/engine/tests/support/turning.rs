@@ -4,9 +4,9 @@
 use std::collections::VecDeque;
 use std::io::IoSlice;
 
+use tautwire_engine::Mode;
 use tautwire_engine::{Action, Chunk, ClusterRequest, ConnectionId, Io, NextTurn, Shard, turn};
 use tautwire_router::{Batch, ShardIndex};
-use tautwire_session::Journal;
 
 use super::choices::Choices;
 use super::network::Network;
@@ -15,10 +15,10 @@ use super::socket::SocketId;
 /// How long a client may take to read the last bytes of a connection that the broker ends.
 const DRAIN_MS: u64 = 2_000;
 
-pub(super) struct SimulatedIo<'a, J: Journal, C> {
+pub(super) struct SimulatedIo<'a, M: Mode, C> {
     network: &'a mut Network,
     /// The shards before this one and behind it, which may make turns meanwhile; empty in such a turn.
-    others: [&'a mut [Shard<J>]; 2],
+    others: [&'a mut [Shard<M>]; 2],
     /// Whose turn it is.
     own: usize,
     choices: &'a mut C,
@@ -27,9 +27,9 @@ pub(super) struct SimulatedIo<'a, J: Journal, C> {
 }
 
 /// A turn of shard `own`. False where it sleeps.
-pub(super) fn run_turn<J: Journal, C: Choices>(
+pub(super) fn run_turn<M: Mode, C: Choices>(
     network: &mut Network,
-    shards: &mut [Shard<J>],
+    shards: &mut [Shard<M>],
     own: usize,
     choices: &mut C,
 ) -> bool {
@@ -42,18 +42,18 @@ pub(super) fn run_turn<J: Journal, C: Choices>(
     true
 }
 
-impl<'a, J: Journal, C: Choices> SimulatedIo<'a, J, C> {
+impl<'a, M: Mode, C: Choices> SimulatedIo<'a, M, C> {
     fn new(
         network: &'a mut Network,
-        others: [&'a mut [Shard<J>]; 2],
+        others: [&'a mut [Shard<M>]; 2],
         own: usize,
         choices: &'a mut C,
-    ) -> SimulatedIo<'a, J, C> {
+    ) -> SimulatedIo<'a, M, C> {
         let reads_left = network.nodes[own].readable.len();
         SimulatedIo { network, others, own, choices, reads_left }
     }
 
-    fn make(mut self, shard: &mut Shard<J>) {
+    fn make(mut self, shard: &mut Shard<M>) {
         let now_ms = self.network.now_ms;
         if let NextTurn::Until(at_ms) = turn(shard, &mut self, now_ms) {
             self.network.sleep(self.own, at_ms);
@@ -74,7 +74,7 @@ impl<'a, J: Journal, C: Choices> SimulatedIo<'a, J, C> {
         }
     }
 
-    fn others(&self) -> impl Iterator<Item = usize> + use<J, C> {
+    fn others(&self) -> impl Iterator<Item = usize> + use<M, C> {
         let (own, count) = (self.own, self.network.nodes.len());
         (0..count).filter(move |other| *other != own)
     }
@@ -101,7 +101,7 @@ impl<'a, J: Journal, C: Choices> SimulatedIo<'a, J, C> {
         }
     }
 
-    fn admit(&mut self, shard: &mut Shard<J>, id: SocketId) {
+    fn admit(&mut self, shard: &mut Shard<M>, id: SocketId) {
         self.network.progress += 1;
         match shard.accept(self.network.now_ms) {
             Some(connection) => {
@@ -122,7 +122,7 @@ impl<'a, J: Journal, C: Choices> SimulatedIo<'a, J, C> {
         self.network.nodes[self.own].owners.get(&connection).copied()
     }
 
-    fn read_from(&mut self, shard: &mut Shard<J>, id: SocketId) {
+    fn read_from(&mut self, shard: &mut Shard<M>, id: SocketId) {
         let Some(connection) = self.connection(id) else { return };
         let socket = &mut self.network.sockets[id.0];
         let is_draining = socket.draining_until_ms.is_some();
@@ -161,7 +161,7 @@ impl<'a, J: Journal, C: Choices> SimulatedIo<'a, J, C> {
     }
 
     /// Brings the engine what is kept of a connection and `count` bytes more.
-    fn consume(&mut self, shard: &mut Shard<J>, id: SocketId, count: usize, headroom: usize) {
+    fn consume(&mut self, shard: &mut Shard<M>, id: SocketId, count: usize, headroom: usize) {
         let Some(connection) = self.connection(id) else { return };
         let socket = &mut self.network.sockets[id.0];
         let had_rest = !socket.rest.is_empty();
@@ -185,13 +185,13 @@ impl<'a, J: Journal, C: Choices> SimulatedIo<'a, J, C> {
         self.network.nodes[self.own].chunks.push(chunk);
     }
 
-    fn lose(&mut self, shard: &mut Shard<J>, id: SocketId) {
+    fn lose(&mut self, shard: &mut Shard<M>, id: SocketId) {
         if let Some(connection) = self.remove(id) {
             shard.connection_lost(connection, self.network.now_ms);
         }
     }
 
-    fn release(&mut self, shard: &mut Shard<J>, id: SocketId) {
+    fn release(&mut self, shard: &mut Shard<M>, id: SocketId) {
         if let Some(connection) = self.remove(id) {
             shard.connection_closed(connection);
         }
@@ -230,14 +230,14 @@ impl<'a, J: Journal, C: Choices> SimulatedIo<'a, J, C> {
     }
 }
 
-impl<J: Journal, C: Choices> Io<J> for SimulatedIo<'_, J, C> {
+impl<M: Mode, C: Choices> Io<M> for SimulatedIo<'_, M, C> {
     fn room(&mut self, to: ShardIndex) -> usize {
         let to = usize::from(to.0);
         self.receive_on_other(to);
         self.network.channels[self.own][to].batches.room()
     }
 
-    fn adopt(&mut self, shard: &mut Shard<J>) -> bool {
+    fn adopt(&mut self, shard: &mut Shard<M>) -> bool {
         for from in self.others() {
             let adoptions = &mut self.network.channels[from][self.own].adoptions;
             if adoptions.items.is_empty() || self.choices.chance(20) {
@@ -268,7 +268,7 @@ impl<J: Journal, C: Choices> Io<J> for SimulatedIo<'_, J, C> {
         self.network.notify_room(usize::from(from.0), self.own);
     }
 
-    fn read(&mut self, shard: &mut Shard<J>) -> bool {
+    fn read(&mut self, shard: &mut Shard<M>) -> bool {
         if self.reads_left == 0 {
             return false;
         }
@@ -281,16 +281,16 @@ impl<J: Journal, C: Choices> Io<J> for SimulatedIo<'_, J, C> {
         true
     }
 
-    fn accept(&mut self, shard: &mut Shard<J>) {
+    fn accept(&mut self, shard: &mut Shard<M>) {
         while let Some(id) = self.network.nodes[self.own].arriving.pop_front() {
             self.admit(shard, id);
         }
     }
 
-    fn run_commands(&mut self, shard: &mut Shard<J>) {
+    fn run_commands(&mut self, shard: &mut Shard<M>) {
         while let Some(event) = self.network.nodes[self.own].events.pop_front() {
             self.network.progress += 1;
-            shard.handle_cluster_event(event, self.network.now_ms);
+            shard.handle_event(event, self.network.now_ms);
         }
     }
 
@@ -298,12 +298,12 @@ impl<J: Journal, C: Choices> Io<J> for SimulatedIo<'_, J, C> {
         self.network.holds_lease
     }
 
-    fn ask_cluster(&mut self, requests: &mut VecDeque<ClusterRequest>) {
+    fn send_requests(&mut self, requests: &mut VecDeque<ClusterRequest>) {
         self.network.progress += requests.len() as u64;
         self.network.nodes[self.own].requests.append(requests);
     }
 
-    fn perform(&mut self, shard: &mut Shard<J>, action: Action) {
+    fn perform(&mut self, shard: &mut Shard<M>, action: Action) {
         self.network.progress += 1;
         match action {
             Action::Close(connection) => {
@@ -357,7 +357,7 @@ impl<J: Journal, C: Choices> Io<J> for SimulatedIo<'_, J, C> {
         self.run_other_turn(to);
     }
 
-    fn write_ready(&mut self, shard: &mut Shard<J>) {
+    fn write_ready(&mut self, shard: &mut Shard<M>) {
         self.run_store();
         for id in std::mem::take(&mut self.network.nodes[self.own].writable) {
             if self.choices.chance(10) {
@@ -371,7 +371,7 @@ impl<J: Journal, C: Choices> Io<J> for SimulatedIo<'_, J, C> {
         }
     }
 
-    fn write(&mut self, shard: &mut Shard<J>, connection: ConnectionId) {
+    fn write(&mut self, shard: &mut Shard<M>, connection: ConnectionId) {
         let Some(id) = self.socket(connection) else { return };
         let all_before = self.network.sockets[id.0].outbound.len();
         let socket = &mut self.network.sockets[id.0];
@@ -416,7 +416,7 @@ impl<J: Journal, C: Choices> Io<J> for SimulatedIo<'_, J, C> {
         }
     }
 
-    fn end_turn(&mut self, shard: &mut Shard<J>) -> NextTurn {
+    fn end_turn(&mut self, shard: &mut Shard<M>) -> NextTurn {
         let mut drained: Vec<(u64, SocketId)> = self.network.nodes[self.own]
             .owners
             .values()

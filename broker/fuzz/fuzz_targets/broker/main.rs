@@ -11,9 +11,9 @@ mod peer;
 mod script;
 
 use libfuzzer_sys::fuzz_target;
+use tautwire_engine::Volatile;
 use tautwire_engine::{Settings, SlowConsumer};
 use tautwire_router::RetainedLimits;
-use tautwire_session::Volatile;
 
 use peer::Peer;
 use script::{Script, Step};

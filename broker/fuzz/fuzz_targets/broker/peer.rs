@@ -2,8 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use tautwire_engine::Volatile;
 use tautwire_protocol::{DecodeOptions, Packet, ProtocolVersion, QoS, decode};
-use tautwire_session::Volatile;
 
 use crate::support::{SimulatedBroker, SocketId};
 

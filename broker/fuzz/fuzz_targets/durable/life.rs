@@ -10,7 +10,7 @@ use tautwire_journal::{
     TurnNumber,
 };
 use tautwire_message::MessageId;
-use tautwire_session::{Journal, LogPosition, LogState, NoClusterBox, Record, Replay, SessionNumber};
+use tautwire_session::{Journal, LogPosition, LogState, Record, Replay, SessionNumber};
 
 pub(crate) const SHARDS_MAX: usize = 3;
 /// With this many frames that are not durable, the log accepts no more.
@@ -74,8 +74,6 @@ impl DiskJournal {
 }
 
 impl Journal for DiskJournal {
-    type ClusterBox<T: Send> = NoClusterBox<T>;
-
     const PERSISTENT: bool = true;
 
     fn next_session(&mut self) -> SessionNumber {

@@ -17,8 +17,8 @@ use std::sync::atomic::AtomicUsize;
 
 use mio::event::Event;
 use mio::{Interest, Registry, Token};
+use tautwire_engine::Mode;
 use tautwire_engine::{Action, ConnectionId, ConnectionOrigin, Peer, Shard};
-use tautwire_session::Journal;
 use tautwire_websocket::CloseCode;
 
 use crate::acceptor::AcceptedConnection;
@@ -167,7 +167,7 @@ impl Connections {
     // New connections.
 
     /// Adds an accepted connection.
-    pub(crate) fn admit<J: Journal>(&mut self, shard: &mut Shard<J>, accepted: AcceptedConnection) {
+    pub(crate) fn admit<M: Mode>(&mut self, shard: &mut Shard<M>, accepted: AcceptedConnection) {
         if let Some(id) = self.enter(shard, accepted, None) {
             self.watch(shard, id);
         }
@@ -175,16 +175,16 @@ impl Connections {
 
     /// Adds an accepted connection that has probably sent data already. It is registered at the end of the turn, because by then it may
     /// have moved to another thread.
-    pub(crate) fn admit_and_read<J: Journal>(&mut self, shard: &mut Shard<J>, accepted: AcceptedConnection) {
+    pub(crate) fn admit_and_read<M: Mode>(&mut self, shard: &mut Shard<M>, accepted: AcceptedConnection) {
         if let Some(id) = self.enter(shard, accepted, None) {
             self.unregistered.push(id);
             self.read_or_queue(shard, id);
         }
     }
 
-    fn enter<J: Journal>(
+    fn enter<M: Mode>(
         &mut self,
-        shard: &mut Shard<J>,
+        shard: &mut Shard<M>,
         accepted: AcceptedConnection,
         rest: Option<PartialInput>,
     ) -> Option<ConnectionId> {
@@ -232,7 +232,7 @@ impl Connections {
     }
 
     /// Closes a connection whose client was silent for too long during a TLS handshake. Returns false if there is none.
-    fn close_idle_handshake<J: Journal>(&mut self, shard: &mut Shard<J>) -> bool {
+    fn close_idle_handshake<M: Mode>(&mut self, shard: &mut Shard<M>) -> bool {
         let silent = self.handshakes.find_idle(self.now_ms, |id| Some(self.sockets.handshaking_layers(id)?.due));
         let Some(id) = silent else { return false };
         shard.counters().tls_handshakes_displaced.add(1);
@@ -241,7 +241,7 @@ impl Connections {
     }
 
     /// Registers a connection for events, including earlier ones. Returns whether this succeeded.
-    fn watch<J: Journal>(&mut self, shard: &mut Shard<J>, id: ConnectionId) -> bool {
+    fn watch<M: Mode>(&mut self, shard: &mut Shard<M>, id: ConnectionId) -> bool {
         let Some(socket) = self.sockets.get(id) else { return false };
         let interest = if socket.write_armed { Interest::READABLE | Interest::WRITABLE } else { Interest::READABLE };
         if let Err(error) = self.registry.register(&mut socket.stream, token_of(id), interest) {
@@ -254,7 +254,7 @@ impl Connections {
     }
 
     /// Registers the connections that were accepted in this turn.
-    pub(crate) fn register_new<J: Journal>(&mut self, shard: &mut Shard<J>) {
+    pub(crate) fn register_new<M: Mode>(&mut self, shard: &mut Shard<M>) {
         for at in 0..self.unregistered.len() {
             self.watch(shard, self.unregistered[at]);
         }
@@ -262,7 +262,7 @@ impl Connections {
     }
 
     /// Adds a connection that was migrated from another thread, unless the broker is stopping.
-    pub(crate) fn insert_migrated<J: Journal>(&mut self, shard: &mut Shard<J>, migrating: MigratingConnection) {
+    pub(crate) fn insert_migrated<M: Mode>(&mut self, shard: &mut Shard<M>, migrating: MigratingConnection) {
         if !self.is_stopping {
             let MigratingConnection { accepted, bytes } = migrating;
             if let Some(id) = self.enter(shard, accepted, Some(PartialInput::from(bytes)))
@@ -280,9 +280,9 @@ impl Connections {
     // Connections that close or migrate.
 
     /// Removes a connection to migrate it to another thread.
-    pub(crate) fn take_for_migration<J: Journal>(
+    pub(crate) fn take_for_migration<M: Mode>(
         &mut self,
-        shard: &mut Shard<J>,
+        shard: &mut Shard<M>,
         id: ConnectionId,
     ) -> Option<MigratingConnection> {
         let RemovedSocket { mut stream, watched, rest, layers } = self.sockets.remove(id)?;
@@ -302,7 +302,7 @@ impl Connections {
 
     /// Writes the last bytes of a connection and waits for the peer to close it, because closing a socket with unread input would discard
     /// output that the peer has not read.
-    fn begin_drain<J: Journal>(&mut self, shard: &mut Shard<J>, id: ConnectionId) {
+    fn begin_drain<M: Mode>(&mut self, shard: &mut Shard<M>, id: ConnectionId) {
         let Some(socket) = self.sockets.get(id) else { return };
         if socket.layer_state == LayerState::ProxyHeader {
             // The peer has not sent anything that could be answered.
@@ -331,7 +331,7 @@ impl Connections {
     }
 
     /// Closes draining connections whose time is over.
-    pub(crate) fn close_drained<J: Journal>(&mut self, shard: &mut Shard<J>) {
+    pub(crate) fn close_drained<M: Mode>(&mut self, shard: &mut Shard<M>) {
         while let Some((at_ms, id)) = self.draining.front().copied()
             && at_ms <= self.now_ms
         {
@@ -341,7 +341,7 @@ impl Connections {
     }
 
     /// Handles the close of a connection by its peer.
-    fn handle_peer_close<J: Journal>(&mut self, shard: &mut Shard<J>, id: ConnectionId) {
+    fn handle_peer_close<M: Mode>(&mut self, shard: &mut Shard<M>, id: ConnectionId) {
         if let Some(socket) = self.sockets.remove(id) {
             self.chunks.release_partial(socket.rest);
             shard.connection_lost(id, self.now_ms);
@@ -349,7 +349,7 @@ impl Connections {
     }
 
     /// Closes a connection that the engine has released.
-    fn release<J: Journal>(&mut self, shard: &mut Shard<J>, id: ConnectionId) {
+    fn release<M: Mode>(&mut self, shard: &mut Shard<M>, id: ConnectionId) {
         if let Some(socket) = self.sockets.remove(id) {
             self.chunks.release_partial(socket.rest);
             shard.connection_closed(id);
@@ -357,7 +357,7 @@ impl Connections {
     }
 
     /// Executes an action of the engine on a socket, except for migration: see [`Connections::take_for_migration`].
-    pub(crate) fn perform<J: Journal>(&mut self, shard: &mut Shard<J>, action: Action) {
+    pub(crate) fn perform<M: Mode>(&mut self, shard: &mut Shard<M>, action: Action) {
         match action {
             Action::Close(id) => self.begin_drain(shard, id),
             Action::Drop(id) => match self.sockets.get(id) {

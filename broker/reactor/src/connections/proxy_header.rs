@@ -7,9 +7,9 @@ use std::fmt;
 use std::io::{self, Read};
 
 use mio::net::TcpStream;
+use tautwire_engine::Mode;
 use tautwire_engine::{Certificate, ConnectionId, Peer, Shard};
 use tautwire_proxy::{HEADER_MAX_BYTES, ParsedHeader, ProxyHeader, parse};
-use tautwire_session::Journal;
 
 use super::{Connections, address_of};
 
@@ -24,7 +24,7 @@ enum PeekResult {
 
 impl Connections {
     /// Reads the header if it is complete, and then the input after it.
-    pub(super) fn read_proxy_header<J: Journal>(&mut self, shard: &mut Shard<J>, id: ConnectionId) {
+    pub(super) fn read_proxy_header<M: Mode>(&mut self, shard: &mut Shard<M>, id: ConnectionId) {
         let Some(socket) = self.sockets.get(id) else { return };
         match peek(&mut socket.stream) {
             Ok(PeekResult::ProxyHeader(header, len)) => {
@@ -61,7 +61,7 @@ impl Connections {
         }
     }
 
-    fn reject_proxy_header<J: Journal>(&mut self, shard: &mut Shard<J>, id: ConnectionId, why: &dyn fmt::Display) {
+    fn reject_proxy_header<M: Mode>(&mut self, shard: &mut Shard<M>, id: ConnectionId, why: &dyn fmt::Display) {
         shard.counters().proxy_headers_refused.add(1);
         if let Some(origin) = shard.origin(id) {
             let address = address_of(&origin);

@@ -1,8 +1,8 @@
 //! Passes input from sockets to the engine.
 
+use tautwire_engine::Mode;
 use tautwire_engine::{Certificate, ConnectionId, Shard};
 use tautwire_protocol::DisconnectReason;
-use tautwire_session::Journal;
 use tautwire_websocket::{EndReason as WebSocketEnding, Violation};
 
 use super::sockets::LayerState;
@@ -11,7 +11,7 @@ use super::{Connections, address_of};
 
 impl Connections {
     /// Reads from the next socket of this turn. Returns false if there is none left.
-    pub(crate) fn read_next<J: Journal>(&mut self, shard: &mut Shard<J>) -> bool {
+    pub(crate) fn read_next<M: Mode>(&mut self, shard: &mut Shard<M>) -> bool {
         let id = if self.reads_left > 0 {
             self.reads_left -= 1;
             let id = self.readable.pop_front();
@@ -28,7 +28,7 @@ impl Connections {
     }
 
     /// Reads from a socket, or queues it if that is a step of a handshake.
-    pub(super) fn read_or_queue<J: Journal>(&mut self, shard: &mut Shard<J>, id: ConnectionId) {
+    pub(super) fn read_or_queue<M: Mode>(&mut self, shard: &mut Shard<M>, id: ConnectionId) {
         match self.sockets.get(id).map(|socket| socket.layer_state) {
             Some(LayerState::Handshaking) => {
                 self.handshakes.push(id);
@@ -44,7 +44,7 @@ impl Connections {
     }
 
     /// Makes the next step of a TLS handshake. Returns false if there is none left for this turn.
-    fn step_next_handshake<J: Journal>(&mut self, shard: &mut Shard<J>) -> bool {
+    fn step_next_handshake<M: Mode>(&mut self, shard: &mut Shard<M>) -> bool {
         let Some(step) = self.handshakes.next() else { return false };
         self.consume(shard, step.id, true);
         if let Some(layers) = self.sockets.handshaking_layers(step.id) {
@@ -79,7 +79,7 @@ impl Connections {
     }
 
     /// Passes the kept input of the connection and, if `reading`, new input of its socket to the engine. Returns whether there was any.
-    pub(super) fn consume<J: Journal>(&mut self, shard: &mut Shard<J>, id: ConnectionId, reading: bool) -> bool {
+    pub(super) fn consume<M: Mode>(&mut self, shard: &mut Shard<M>, id: ConnectionId, reading: bool) -> bool {
         let Some(socket) = self.sockets.get(id) else { return false };
         let draining = socket.draining;
         if reading && !draining && shard.is_reading_paused(id) {
@@ -149,7 +149,7 @@ impl Connections {
     }
 
     /// Handles the end of a TLS handshake: reports its results to the engine before any MQTT.
-    fn end_handshake<J: Journal>(&mut self, shard: &mut Shard<J>, id: ConnectionId) {
+    fn end_handshake<M: Mode>(&mut self, shard: &mut Shard<M>, id: ConnectionId) {
         let Some(tls) = self.sockets.take_finished_handshake(id).and_then(|layers| layers.tls.as_ref()) else { return };
         shard.counters().tls_handshakes.add(1);
         shard.counters().tls_handshakes_resumed.add(u64::from(tls.is_resumed()));
@@ -162,7 +162,7 @@ impl Connections {
     }
 
     /// Handles transport events once all MQTT before them was processed.
-    fn handle_transport_events<J: Journal>(&mut self, shard: &mut Shard<J>, id: ConnectionId) {
+    fn handle_transport_events<M: Mode>(&mut self, shard: &mut Shard<M>, id: ConnectionId) {
         let is_handshaking = self.sockets.get(id).is_some_and(|socket| socket.layer_state == LayerState::Handshaking);
         let Some(mut transport) = self.sockets.transport(id) else { return };
         if transport.has_transport_bytes(usize::MAX) {
@@ -202,7 +202,7 @@ impl Connections {
     }
 }
 
-fn fail<J: Journal>(shard: &mut Shard<J>, id: ConnectionId, violation: Violation, now_ms: u64) {
+fn fail<M: Mode>(shard: &mut Shard<M>, id: ConnectionId, violation: Violation, now_ms: u64) {
     let counters = shard.counters();
     let reason = if violation.is_over_limit() {
         counters.websocket_frames_too_large.add(1);

@@ -3,8 +3,8 @@
 use std::io;
 
 use mio::Interest;
+use tautwire_engine::Mode;
 use tautwire_engine::{ConnectionId, Shard};
-use tautwire_session::Journal;
 
 use super::transport::WriteResult;
 use super::{Connections, token_of};
@@ -14,7 +14,7 @@ const WRITES_MAX: usize = 16;
 
 impl Connections {
     /// Writes to the connections whose sockets are writable again, and to those whose transport has output.
-    pub(crate) fn write_ready<J: Journal>(&mut self, shard: &mut Shard<J>) {
+    pub(crate) fn write_ready<M: Mode>(&mut self, shard: &mut Shard<M>) {
         for id in std::mem::take(&mut self.writable) {
             if let Some(socket) = self.sockets.get(id) {
                 socket.write_armed = false;
@@ -27,7 +27,7 @@ impl Connections {
     }
 
     /// Writes the pending output of a connection, as much as its socket accepts.
-    pub(crate) fn write<J: Journal>(&mut self, shard: &mut Shard<J>, id: ConnectionId) {
+    pub(crate) fn write<M: Mode>(&mut self, shard: &mut Shard<M>, id: ConnectionId) {
         let Some(socket) = self.sockets.get(id) else { return };
         if socket.write_armed {
             shard.sent(id, 0, self.now_ms);
@@ -64,7 +64,7 @@ impl Connections {
     }
 
     /// Handles a failed write, which may only mean that the socket is full.
-    fn handle_write_error<J: Journal>(&mut self, shard: &mut Shard<J>, id: ConnectionId, error: &io::Error) {
+    fn handle_write_error<M: Mode>(&mut self, shard: &mut Shard<M>, id: ConnectionId, error: &io::Error) {
         let Some(socket) = self.sockets.get(id) else { return };
         if error.kind() != io::ErrorKind::WouldBlock {
             log::debug!("cannot write to connection {}: {error}", id.index);

@@ -5,11 +5,11 @@ mod receiving;
 use std::collections::{BTreeMap, VecDeque};
 use std::num::NonZeroU16;
 
+use tautwire_engine::Mode;
 use tautwire_protocol::{
     Delivery, Disconnect, DisconnectReason, Packet, PacketId, Properties, Property, ProtocolVersion, PubAck, PubComp,
     PubRec, Publish, QoS, TopicFilter, TopicName, Unsubscribe,
 };
-use tautwire_session::Journal;
 
 use crate::ledger::{MemoryLedger, Request};
 use crate::packets::{ConnectOptions, connect_bytes, subscribe_bytes};
@@ -174,9 +174,9 @@ impl Client {
         self.socket
     }
 
-    pub(crate) fn connect<J: Journal>(
+    pub(crate) fn connect<M: Mode>(
         &mut self,
-        broker: &mut SimulatedBroker<J>,
+        broker: &mut SimulatedBroker<M>,
         ledger: &mut MemoryLedger,
         shard: usize,
         mut terms: ConnectOptions,
@@ -269,7 +269,7 @@ impl Client {
         }
     }
 
-    pub(crate) fn may_connect<J: Journal>(&self, broker: &SimulatedBroker<J>) -> bool {
+    pub(crate) fn may_connect<M: Mode>(&self, broker: &SimulatedBroker<M>) -> bool {
         self.phase == Phase::Offline && self.lingering.is_none_or(|socket| broker.closed_at_ms(socket).is_some())
     }
 
@@ -286,12 +286,7 @@ impl Client {
     }
 
     /// Loses the connection; `finished`: what the client has sent still arrives.
-    pub(crate) fn cut<J: Journal>(
-        &mut self,
-        broker: &mut SimulatedBroker<J>,
-        ledger: &mut MemoryLedger,
-        finished: bool,
-    ) {
+    pub(crate) fn cut<M: Mode>(&mut self, broker: &mut SimulatedBroker<M>, ledger: &mut MemoryLedger, finished: bool) {
         if let Some(socket) = self.socket {
             if finished {
                 broker.abandon(socket)
@@ -315,14 +310,14 @@ impl Client {
     }
 
     /// Turns to another connection; this one stays open.
-    pub(crate) fn abandon<J: Journal>(&mut self, broker: &SimulatedBroker<J>, ledger: &mut MemoryLedger) {
+    pub(crate) fn abandon<M: Mode>(&mut self, broker: &SimulatedBroker<M>, ledger: &mut MemoryLedger) {
         self.left(broker.now_ms(), ledger);
     }
 
     /// DISCONNECT; the client then waits for the broker to close.
-    pub(crate) fn disconnect<J: Journal>(
+    pub(crate) fn disconnect<M: Mode>(
         &mut self,
-        broker: &mut SimulatedBroker<J>,
+        broker: &mut SimulatedBroker<M>,
         ledger: &mut MemoryLedger,
         reason: DisconnectReason,
     ) {
@@ -343,9 +338,9 @@ impl Client {
             && (qos == QoS::AtMostOnce || self.outgoing.len() < self.broker_receive_maximum.min(20))
     }
 
-    pub(crate) fn publish<J: Journal>(
+    pub(crate) fn publish<M: Mode>(
         &mut self,
-        broker: &mut SimulatedBroker<J>,
+        broker: &mut SimulatedBroker<M>,
         ledger: &mut MemoryLedger,
         number: usize,
     ) {
@@ -357,9 +352,9 @@ impl Client {
         self.send_publish(broker, ledger, number, id, false);
     }
 
-    fn send_publish<J: Journal>(
+    fn send_publish<M: Mode>(
         &mut self,
-        broker: &mut SimulatedBroker<J>,
+        broker: &mut SimulatedBroker<M>,
         ledger: &mut MemoryLedger,
         number: usize,
         packet_id: Option<PacketId>,
@@ -408,9 +403,9 @@ impl Client {
     }
 
     /// Sends the first bytes of a PUBLISH, behind which nothing comes.
-    pub(crate) fn publish_in_part<J: Journal>(
+    pub(crate) fn publish_in_part<M: Mode>(
         &mut self,
-        broker: &mut SimulatedBroker<J>,
+        broker: &mut SimulatedBroker<M>,
         ledger: &mut MemoryLedger,
         number: usize,
         choices: &mut impl Choices,
@@ -430,9 +425,9 @@ impl Client {
         self.send_bytes(broker, &bytes);
     }
 
-    pub(crate) fn subscribe<J: Journal>(
+    pub(crate) fn subscribe<M: Mode>(
         &mut self,
-        broker: &mut SimulatedBroker<J>,
+        broker: &mut SimulatedBroker<M>,
         ledger: &mut MemoryLedger,
         mut requests: Vec<Request>,
     ) {
@@ -454,9 +449,9 @@ impl Client {
         self.send_bytes(broker, &bytes);
     }
 
-    pub(crate) fn unsubscribe<J: Journal>(
+    pub(crate) fn unsubscribe<M: Mode>(
         &mut self,
-        broker: &mut SimulatedBroker<J>,
+        broker: &mut SimulatedBroker<M>,
         ledger: &mut MemoryLedger,
         filters: Vec<String>,
     ) {
@@ -482,12 +477,7 @@ impl Client {
     }
 
     /// Sends up to `most` answers that are owed, now and then one twice.
-    pub(crate) fn answer<J: Journal>(
-        &mut self,
-        broker: &mut SimulatedBroker<J>,
-        most: usize,
-        choices: &mut impl Choices,
-    ) {
+    pub(crate) fn answer<M: Mode>(&mut self, broker: &mut SimulatedBroker<M>, most: usize, choices: &mut impl Choices) {
         for _ in 0..most {
             let Some(owed) = self.owed.pop_front() else { return };
             let packet = match owed {
@@ -507,17 +497,17 @@ impl Client {
         }
     }
 
-    pub(crate) fn ping<J: Journal>(&mut self, broker: &mut SimulatedBroker<J>) {
+    pub(crate) fn ping<M: Mode>(&mut self, broker: &mut SimulatedBroker<M>) {
         self.send(broker, &Packet::PingReq);
     }
 
-    pub(crate) fn send<J: Journal>(&mut self, broker: &mut SimulatedBroker<J>, packet: &Packet<'_>) {
+    pub(crate) fn send<M: Mode>(&mut self, broker: &mut SimulatedBroker<M>, packet: &Packet<'_>) {
         let mut bytes = Vec::new();
         packet.append_to(self.version, &mut bytes).expect("our packets are valid");
         self.send_bytes(broker, &bytes);
     }
 
-    fn send_bytes<J: Journal>(&mut self, broker: &mut SimulatedBroker<J>, bytes: &[u8]) {
+    fn send_bytes<M: Mode>(&mut self, broker: &mut SimulatedBroker<M>, bytes: &[u8]) {
         if let Some(socket) = self.socket {
             broker.send(socket, bytes);
         }

@@ -2,11 +2,11 @@
 
 use std::num::NonZeroU16;
 
+use tautwire_engine::Mode;
 use tautwire_protocol::{
     ConnAck, ConnectReason, DecodeOptions, DisconnectReason, OwnedPacket, Packet, PacketId, PubRel, Publish, QoS,
     ReasonCode, SubscriptionId, decode,
 };
-use tautwire_session::Journal;
 
 use super::{Acknowledged, Client, Expected, Outcome, PendingAnswer, PendingRequest, Phase};
 use crate::ledger::{Arrival, MemoryLedger};
@@ -26,9 +26,9 @@ impl Client {
     }
 
     /// Takes up to `most` bytes and handles all whole packets.
-    pub(crate) fn read<J: Journal>(
+    pub(crate) fn read<M: Mode>(
         &mut self,
-        broker: &mut SimulatedBroker<J>,
+        broker: &mut SimulatedBroker<M>,
         ledger: &mut MemoryLedger,
         most: usize,
     ) -> Outcome {
@@ -60,9 +60,9 @@ impl Client {
         Ok(())
     }
 
-    fn on_packet<J: Journal>(
+    fn on_packet<M: Mode>(
         &mut self,
-        broker: &mut SimulatedBroker<J>,
+        broker: &mut SimulatedBroker<M>,
         ledger: &mut MemoryLedger,
         packet: &Packet<'_>,
     ) -> Outcome {
@@ -136,9 +136,9 @@ impl Client {
         }
     }
 
-    fn on_connack<J: Journal>(
+    fn on_connack<M: Mode>(
         &mut self,
-        broker: &mut SimulatedBroker<J>,
+        broker: &mut SimulatedBroker<M>,
         ledger: &mut MemoryLedger,
         connack: &ConnAck<'_>,
     ) -> Outcome {
@@ -181,7 +181,7 @@ impl Client {
     }
 
     /// [MQTT-4.4.0-1]
-    fn resend<J: Journal>(&mut self, broker: &mut SimulatedBroker<J>, ledger: &mut MemoryLedger) {
+    fn resend<M: Mode>(&mut self, broker: &mut SimulatedBroker<M>, ledger: &mut MemoryLedger) {
         let outgoing: Vec<_> =
             self.outgoing.iter().map(|outgoing| (outgoing.id, outgoing.number, outgoing.received)).collect();
         for (id, number, received) in outgoing {

@@ -1,0 +1,311 @@
+//! How connections and sessions end, and what becomes of wills.
+
+use tautwire_message::MessageRef;
+use tautwire_protocol::{Disconnect, DisconnectReason, Packet, Properties, Property};
+use tautwire_session::{Change, Outbound, StoredWill};
+
+use crate::connection::authentication::identity_of;
+use crate::connection::connect::keep_alive_limit_ms;
+use crate::connection::connections::Action;
+use crate::connection::connections::{Deadlines, Phase};
+use crate::index::{ConnectionIndex, SessionIndex};
+use crate::mode::Mode;
+use crate::routing::publish_packets::OutgoingPublish;
+use crate::routing::route::MessageSource;
+use crate::session::sessions::OfflineState;
+use crate::shard::Shard;
+use crate::shard::ShardState;
+use crate::text::rfc3339;
+
+/// After a look that found no messages, the next one comes no sooner.
+const NEGLECT_CHECK_MIN_S: u32 = 60;
+
+impl<M: Mode> Shard<M> {
+    /// Ends a connection for a reason that the client is told, if its version has a way [MQTT 5.0 section 4.13].
+    pub(crate) fn disconnect(&mut self, index: ConnectionIndex, reason: DisconnectReason, why: &str) {
+        self.disconnect_to(index, reason, why, "");
+    }
+
+    /// The same, and says which other server takes the client [MQTT 5.0 section 3.14.2.2.5].
+    pub(crate) fn disconnect_to(
+        &mut self,
+        index: ConnectionIndex,
+        reason: DisconnectReason,
+        why: &str,
+        reference: &str,
+    ) {
+        let connection = &self.state.connections[index];
+        if connection.is_open() && connection.is_v5() {
+            let explained = connection.connect_parameters().problem_information;
+            let reference = (!reference.is_empty()).then_some(Property::ServerReference(reference));
+            let why = explained.then_some(Property::ReasonString(why));
+            let mut properties: Vec<_> = reference.into_iter().chain(why).collect();
+            // [MQTT-3.14.2-3]: the reason string is left out where it is too much.
+            loop {
+                let disconnect = Disconnect { reason, properties: Properties::from_list(&properties) };
+                let is_said = self.state.write_packet(index, &Packet::Disconnect(disconnect));
+                if is_said || properties.pop().is_none() {
+                    break;
+                }
+            }
+        }
+        self.log_disconnect(index, reason.into(), why);
+        self.detach(index);
+        self.close(index);
+    }
+
+    pub(crate) fn protocol_error(&mut self, index: ConnectionIndex, why: &str) {
+        self.state.counters().protocol_errors.add(1);
+        self.disconnect(index, DisconnectReason::ProtocolError, why);
+    }
+
+    /// Has the connection closed once its output is written.
+    pub(crate) fn close(&mut self, index: ConnectionIndex) {
+        self.state.connections[index].begin_closing();
+        let id = self.state.id(index);
+        self.state.connections.request_action(Action::Close(id));
+    }
+
+    /// DISCONNECT from the client.
+    pub(crate) fn on_disconnect(&mut self, index: ConnectionIndex, session: SessionIndex, disconnect: &Disconnect<'_>) {
+        if let Some(expiry_s) = disconnect.properties.session_expiry_interval() {
+            let expiry_s = expiry_s.min(self.max_session_expiry_s(index));
+            let current_s = self.state.sessions[session].expiry_interval_s();
+            if current_s == 0 && expiry_s > 0 {
+                // It cannot be raised from 0 [MQTT 5.0 section 3.14.2.2.2].
+                self.protocol_error(index, "a session that ends with its connection cannot be given an expiry");
+                return;
+            }
+            self.state.commit(session, Change::ExpiryInterval(expiry_s));
+        }
+        if disconnect.reason == DisconnectReason::NormalDisconnection {
+            // [MQTT-3.14.4-3]
+            self.state.commit(session, Change::Will(None));
+        }
+        self.log_disconnect(index, disconnect.reason.into(), "by the client");
+        self.disconnect_session(index);
+        self.state.connections[index].begin_closing();
+        let id = self.state.id(index);
+        self.state.connections.request_action(Action::Drop(id));
+    }
+
+    /// Parts a connection that has broken off from its session.
+    pub(crate) fn detach(&mut self, index: ConnectionIndex) {
+        self.state.record_connection_loss(index);
+        self.disconnect_session(index);
+    }
+
+    /// Parts a connection from its session, which then waits, or ends if it ends with its connection.
+    pub(crate) fn disconnect_session(&mut self, index: ConnectionIndex) {
+        if M::is_output_blocked(&self.state, index) {
+            // What CONNACK says is not true yet.
+            self.state.discard_output(index);
+        }
+        if M::is_write_suspended(&self.state, index) {
+            // Nothing is said to a client that another node may have.
+            self.state.discard_output(index);
+        }
+        self.state.stop_rate_limit(index);
+        let (session, replays) = self.state.connections[index].unbind_session();
+        let Some(session) = session else { return };
+        if self.state.sessions[session].will().is_some()
+            && let Some(identity) = identity_of(self.state.connections[index].auth_state()).cloned()
+        {
+            self.state.sessions.entry(session).set_identity(identity);
+        }
+        let lasts = self.state.sessions[session].expiry_interval_s() > 0;
+        if lasts
+            && !self.state.config.settings().slow_consumer.users.is_empty()
+            && let Some(user) = self.state.user_of(session).cloned()
+        {
+            self.state.sessions.entry(session).set_user_name(user);
+        }
+        for replay in replays {
+            self.state.finish_replay(lasts.then_some(session), replay);
+        }
+        self.state.counters().sessions_connected.subtract(1);
+        self.state.sessions.entry(session).unbind();
+        self.state.clear_stuck(session);
+        if M::release_session(self, session) {
+            return;
+        }
+        if self.state.sessions[session].expiry_interval_s() == 0 {
+            self.end_session(session);
+            return;
+        }
+        M::record_disconnected(&mut self.state, session);
+        self.state.queue_all_for_spill(session);
+        let now_ms = self.state.clock.now_ms();
+        let mut offline = self.offline_since(session, now_ms);
+        // Where the will waits, a connection that takes over sets it aside again at once [MQTT-3.1.3-9].
+        if offline.will_at_ms.take_if(|at_ms| *at_ms <= now_ms).is_some() {
+            self.publish_will(session);
+        }
+        self.set_offline_deadlines(session, offline);
+    }
+
+    /// What comes up for a session whose client has been away since `disconnected_at_ms`.
+    pub(crate) fn offline_since(&self, session: SessionIndex, disconnected_at_ms: u64) -> OfflineState {
+        let state = &self.state.sessions[session];
+        let expiry_s = state.expiry_interval_s();
+        let after_s = |seconds: u32| disconnected_at_ms + u64::from(seconds) * 1000;
+        OfflineState {
+            // The will's delay ends with the session at the latest [MQTT-3.1.2-8].
+            will_at_ms: state.will().map(|will| after_s(will.delay_s.min(expiry_s))),
+            expires_at_ms: (expiry_s != u32::MAX).then(|| after_s(expiry_s)),
+            left_s: to_unix_seconds(disconnected_at_ms).max(1),
+            look_s: match self.state.config.settings().neglected_session_s {
+                0 => 0,
+                after_s => to_unix_seconds(disconnected_at_ms).saturating_add(after_s),
+            },
+            is_neglected: false,
+        }
+    }
+
+    pub(crate) fn set_offline_deadlines(&mut self, session: SessionIndex, offline: OfflineState) {
+        self.state.sessions.entry(session).set_offline_deadlines(offline);
+        if let Some(next_ms) = offline.next_ms() {
+            self.state.arm_session(session, next_ms);
+        }
+    }
+
+    /// Publishes the will of a session that has one, and forgets it [MQTT-3.1.2-10].
+    pub(crate) fn publish_will(&mut self, session: SessionIndex) {
+        let Some(will) = self.state.sessions[session].will().cloned() else { return };
+        if M::takes_over_will(&mut self.state, session) {
+            return;
+        }
+        let may_leave = self.state.can_set_will(session, &will);
+        self.state.commit(session, Change::Will(None));
+        if !may_leave {
+            return;
+        }
+        let StoredWill { message, message_expiry_s, .. } = will;
+        let mut parts = MessageRef { id: self.state.context.next_message_id(), ..message.as_ref() };
+        parts.expires_at_ms = message_expiry_s.map(|seconds| self.state.clock.now_ms() + u64::from(seconds) * 1000);
+        // No Local speaks of connections; a will has none any more, but its client's own subscriptions count as local.
+        // There was memory for it when it was accepted.
+        let mut outgoing = OutgoingPublish { is_admitted: true, ..OutgoingPublish::new(parts) };
+        if self.publish(&mut outgoing, MessageSource::Session(session)).is_err() {
+            self.state.counters().publishes_refused.add(1);
+        }
+    }
+
+    /// A connection's deadline may have come.
+    pub(crate) fn connection_timer(&mut self, index: ConnectionIndex) {
+        let settings = self.state.config.settings();
+        let now_ms = self.state.clock.now_ms();
+        let auth_progress = self.state.config.access().auth_progress();
+        let connection = &mut self.state.connections[index];
+        if !connection.disarm(now_ms) || matches!(connection.phase(), Phase::Vacant | Phase::Closing) {
+            return;
+        }
+        let incomplete_limit_ms = u64::from(settings.incomplete_packet_timeout_s) * 1000;
+        let stall_limit_ms = u64::from(settings.write_stall_timeout_s) * 1000;
+        let connect_limit_ms = u64::from(settings.connect_timeout_s) * 1000;
+        let awaiting_connect = connection.phase() == Phase::AwaitingConnect;
+        let keep_alive_s = connection.connect_parameters().keep_alive_s;
+        let Deadlines { last_received_ms, incomplete_since_ms, stalled_since_ms } = connection.deadlines();
+        // Of one whose message waits for memory, PINGREQ is heard.
+        let is_reading = !connection.is_reading_paused() || connection.is_paused_only_for_memory();
+        let keep_alive = (keep_alive_s > 0 && is_reading).then(|| last_received_ms + keep_alive_limit_ms(keep_alive_s));
+        // A client that waits for others in a queue that moves is not late.
+        let progress_ms =
+            connection.auth_state_mut().map_or(0, |auth_state| auth_state.progress_ms(auth_progress, now_ms));
+        let connect = awaiting_connect.then(|| last_received_ms.max(progress_ms) + connect_limit_ms);
+        let incomplete = incomplete_since_ms.map(|since| since.get() + incomplete_limit_ms);
+        let stalled = stalled_since_ms.filter(|_| stall_limit_ms > 0).map(|since| since.get() + stall_limit_ms);
+        let identity = self.identity_expires_at_ms(index).filter(|_| !awaiting_connect);
+        let is_due = |deadline: Option<u64>| deadline.is_some_and(|at_ms| at_ms <= now_ms);
+
+        let counters = self.state.counters();
+        if is_due(connect) {
+            counters.connect_timeouts.add(1);
+            self.time_out_connect(index);
+        } else if is_due(identity) {
+            counters.identities_ended.add(1);
+            self.disconnect(index, DisconnectReason::NotAuthorized, "what the client has shown holds no longer");
+        } else if is_due(incomplete) {
+            counters.incomplete_packet_timeouts.add(1);
+            self.disconnect(index, DisconnectReason::KeepAliveTimeout, "a packet was not complete in time");
+        } else if is_due(keep_alive) {
+            // [MQTT-3.1.2-22]
+            counters.keep_alive_timeouts.add(1);
+            self.disconnect(
+                index,
+                DisconnectReason::KeepAliveTimeout,
+                "nothing came for one and a half times Keep Alive",
+            );
+        } else if is_due(stalled) {
+            counters.write_stall_timeouts.add(1);
+            self.disconnect(index, DisconnectReason::UnspecifiedError, "output was not taken in time");
+        } else if let Some(next_ms) = [connect, incomplete, keep_alive, stalled, identity].into_iter().flatten().min() {
+            self.state.arm_connection(index, next_ms);
+        } else if keep_alive_s > 0 {
+            // Not read from, which stops the clock: looked at again later.
+            self.state.arm_connection(index, now_ms + keep_alive_limit_ms(1));
+        }
+    }
+
+    /// A session's deadline may have come.
+    pub(crate) fn session_timer(&mut self, session: SessionIndex) {
+        if self.state.sessions.entry(session).disarm(self.state.clock.now_ms()) {
+            self.run_offline_deadlines(session);
+        }
+    }
+
+    /// Does what has come up for a session whose client is away.
+    pub(crate) fn run_offline_deadlines(&mut self, session: SessionIndex) {
+        let now_ms = self.state.clock.now_ms();
+        let mut offline = self.state.sessions.offline(session);
+        if offline.will_at_ms.is_some_and(|at_ms| at_ms <= now_ms) {
+            offline.will_at_ms = None;
+            self.publish_will(session);
+        }
+        if offline.look_s > 0 && offline.look_s <= to_unix_seconds(now_ms) {
+            self.state.check_neglect(session, &mut offline);
+        }
+        if offline.expires_at_ms.is_some_and(|at_ms| at_ms <= now_ms) {
+            // [MQTT-4.1.0-2]
+            self.state.counters().sessions_expired.add(1);
+            self.end_session(session);
+        } else {
+            self.set_offline_deadlines(session, offline);
+        }
+    }
+}
+
+impl<M: Mode> ShardState<M> {
+    /// The client of a session has been offline for long. Where messages wait, nobody fetches them.
+    #[cold]
+    fn check_neglect(&self, session: SessionIndex, offline: &mut OfflineState) {
+        let now_s = to_unix_seconds(self.clock.now_ms());
+        let queued = self.sessions[session].outbound().map_or(0, Outbound::messages);
+        if queued == 0 {
+            let after_s = self.config.settings().neglected_session_s;
+            offline.look_s = now_s.saturating_add((after_s / 8).max(NEGLECT_CHECK_MIN_S));
+            return;
+        }
+        (offline.look_s, offline.is_neglected) = (0, true);
+        self.counters().sessions_neglected.add(1);
+        let client_id = self.sessions[session].client_id();
+        let since = rfc3339(u64::from(offline.left_s) * 1_000);
+        let messages = if queued == 1 { "message waits" } else { "messages wait" };
+        log::warn!(
+            client_id = client_id, queued = queued, since = &*since;
+            "{queued} {messages} for client {client_id:?}, which has been offline since {since}; if it does not come back, end its session"
+        );
+    }
+
+    /// The client of a session is back, or the session ends.
+    pub(crate) fn clear_neglect(&self, session: SessionIndex) {
+        if self.sessions.offline(session).is_neglected {
+            self.counters().sessions_neglected.subtract(1);
+        }
+    }
+}
+
+/// Until 2106.
+fn to_unix_seconds(at_ms: u64) -> u32 {
+    u32::try_from(at_ms / 1_000).unwrap_or(u32::MAX)
+}

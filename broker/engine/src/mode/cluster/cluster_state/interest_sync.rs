@@ -1,0 +1,89 @@
+//! Filters that other nodes may not know yet, and the sessions that wait until they do.
+
+use std::collections::HashMap;
+
+use tautwire_cluster::names::ClientKey;
+
+/// What the cluster is asked once for all filters of a turn.
+#[derive(Debug, Default)]
+struct InterestSyncRequest {
+    filters: Vec<Box<str>>,
+    waiting: Vec<ClientKey>,
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct InterestSyncs {
+    /// The last question that each filter is in. It is not answered.
+    by_filter: HashMap<Box<str>, u64>,
+    asked: HashMap<u64, InterestSyncRequest>,
+    /// The one of this turn.
+    next: Option<u64>,
+}
+
+impl InterestSyncs {
+    /// A filter is listened to. `ticket` names the question of this turn, if it is the first.
+    pub(super) fn add_interest(&mut self, filter: &str, ticket: impl FnOnce() -> u64) {
+        let ticket = *self.next.get_or_insert_with(ticket);
+        self.by_filter.insert(filter.into(), ticket);
+        self.asked.entry(ticket).or_default().filters.push(filter.into());
+    }
+
+    /// It is not listened to any more.
+    pub(super) fn remove_interest(&mut self, filter: &str) {
+        self.by_filter.remove(filter);
+    }
+
+    /// The question that has to be answered before all nodes know a filter.
+    pub(super) fn ticket_of(&self, filter: &str) -> Option<u64> {
+        self.by_filter.get(filter).copied()
+    }
+
+    pub(super) fn wait(&mut self, ticket: u64, client: ClientKey) {
+        if let Some(question) = self.asked.get_mut(&ticket) {
+            question.waiting.push(client);
+        }
+    }
+
+    /// The question of this turn, when that is over.
+    pub(super) fn take_next(&mut self) -> Option<u64> {
+        self.next.take()
+    }
+
+    /// A question is answered. Gives who has waited for that.
+    pub(super) fn answered(&mut self, ticket: u64) -> Vec<ClientKey> {
+        let InterestSyncRequest { filters, waiting } = self.asked.remove(&ticket).unwrap_or_default();
+        for filter in filters {
+            if self.by_filter.get(&filter) == Some(&ticket) {
+                self.by_filter.remove(&filter);
+            }
+        }
+        if self.asked.is_empty() {
+            *self = InterestSyncs { next: self.next, ..InterestSyncs::default() };
+        }
+        waiting
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn filters_of_one_turn_are_asked_about_once_and_known_when_that_is_answered() {
+        let mut interest_syncs = InterestSyncs::default();
+        interest_syncs.add_interest("a", || 1);
+        interest_syncs.add_interest("b", || 2);
+        assert_eq!((interest_syncs.ticket_of("a"), interest_syncs.ticket_of("b")), (Some(1), Some(1)));
+        interest_syncs.wait(1, ClientKey(7));
+        assert_eq!((interest_syncs.take_next(), interest_syncs.take_next()), (Some(1), None));
+        // Whoever listens anew asks anew.
+        interest_syncs.remove_interest("b");
+        assert_eq!(interest_syncs.ticket_of("b"), None);
+        interest_syncs.add_interest("b", || 3);
+        assert_eq!(interest_syncs.answered(1), [ClientKey(7)]);
+        assert_eq!((interest_syncs.ticket_of("a"), interest_syncs.ticket_of("b")), (None, Some(3)));
+        assert_eq!(interest_syncs.take_next(), Some(3));
+        assert!(interest_syncs.answered(3).is_empty() && interest_syncs.answered(1).is_empty());
+        assert_eq!(interest_syncs.ticket_of("b"), None);
+    }
+}

@@ -1,0 +1,101 @@
+//! What holds when a client's connection ends: how long its session outlives it, and its will. The cluster's machine keeps both in the
+//! record of the session, publishes the will, and has the store remove the session.
+
+use tautwire_cluster::DisconnectSettings;
+use tautwire_cluster::record::{Retain, Will};
+use tautwire_message::MessageRef;
+use tautwire_session::{Change, StoredWill};
+
+use super::port::ClusterRequest;
+use crate::index::SessionIndex;
+use crate::mode::Clustered;
+use crate::mutant::{Mutant, is};
+use crate::shard::ShardState;
+
+impl ShardState<Clustered> {
+    /// Tells the cluster what holds now for a session, if that is news. It is safe with the state that is saved next, or left.
+    pub(super) fn send_disconnect_settings(&mut self, session: SessionIndex, is_leaving: bool) {
+        let now_ms = self.clock.now_ms();
+        let state = &self.sessions[session];
+        // A will that expires does so by when it is published, which nobody knows before the connection ends.
+        let expires = is_leaving && state.will().is_some_and(|will| will.message_expiry_s.is_some());
+        let cluster = &mut self.mode.cluster;
+        if !(cluster.take_disconnect_settings_changed(session) || expires)
+            || is(Mutant::ForgetsTerms)
+            || is_leaving && is(Mutant::ForgetsGoodbye)
+        {
+            return;
+        }
+        let Some(client) = cluster.served(session).map(|served| served.client()) else { return };
+        let expiry_s = state.expiry_interval_s();
+        let disconnected_at_ms = is_leaving.then_some(now_ms);
+        let will = state.will().map(|will| will_for_record(will, expiry_s, disconnected_at_ms));
+        cluster.ask(ClusterRequest::SetDisconnectSettings { client, terms: DisconnectSettings { expiry_s, will } });
+    }
+
+    /// The cluster publishes the will of a session, or its client has taken it back. This shard has nothing to do with it any more.
+    #[cold]
+    pub(crate) fn remove_will(&mut self, session: SessionIndex) {
+        self.sessions.entry(session).apply(Change::Will(None));
+    }
+}
+
+fn will_for_record(will: &StoredWill, expiry_s: u32, disconnected_at_ms: Option<u64>) -> Will {
+    let StoredWill { message, delay_s, message_expiry_s } = will;
+    let parts = message.as_ref();
+    let after_s = |seconds: u32| move |at_ms: u64| at_ms + u64::from(seconds) * 1000;
+    // The will's delay ends with the session at the latest [MQTT-3.1.2-8].
+    let published_at_ms = disconnected_at_ms.map(after_s((*delay_s).min(expiry_s)));
+    let expires_at_ms = message_expiry_s.and_then(|seconds| published_at_ms.map(after_s(seconds)));
+    let parts = MessageRef { expires_at_ms, ..parts };
+    let mut bytes = Vec::with_capacity(parts.stored_bytes());
+    parts.append_stored(&mut bytes);
+    let retain = match message_expiry_s {
+        _ if !parts.retain => None,
+        _ if parts.payload.is_empty() => Some(Retain::Clear),
+        Some(seconds) => Some(Retain::Seconds(*seconds)),
+        None => Some(Retain::Always),
+    };
+    Will { delay_s: *delay_s, topic: parts.topic.to_owned(), retain, message: bytes }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tautwire_message::MessageId;
+    use tautwire_protocol::QoS;
+
+    fn will(payload: &[u8], retain: bool, delay_s: u32, message_expiry_s: Option<u32>) -> StoredWill {
+        let message = MessageRef {
+            id: MessageId::NONE,
+            topic: "w",
+            properties: &[],
+            payload,
+            qos: QoS::AtLeastOnce,
+            retain,
+            expires_at_ms: None,
+        };
+        StoredWill { message: message.to_message(), delay_s, message_expiry_s }
+    }
+
+    #[test]
+    fn a_will_expires_by_the_moment_at_which_it_is_published() {
+        let expires_at_ms = |will: &StoredWill, expiry_s, disconnected_at_ms| {
+            let kept = will_for_record(will, expiry_s, disconnected_at_ms);
+            MessageRef::read_stored(&kept.message).expect("a message").expires_at_ms
+        };
+        let will = will(b"x", true, 10, Some(5));
+        assert_eq!(expires_at_ms(&will, 60, None), None);
+        assert_eq!(expires_at_ms(&will, 60, Some(1_000)), Some(16_000));
+        assert_eq!(expires_at_ms(&will, 2, Some(1_000)), Some(8_000), "the session ends before");
+        assert_eq!(will_for_record(&will, 60, None).retain, Some(Retain::Seconds(5)));
+    }
+
+    #[test]
+    fn a_will_is_retained_as_its_message_would_be() {
+        let retain = |payload, retain| will_for_record(&will(payload, retain, 0, None), 0, None).retain;
+        assert_eq!(retain(b"x", true), Some(Retain::Always));
+        assert_eq!(retain(b"", true), Some(Retain::Clear));
+        assert_eq!(retain(b"x", false), None);
+    }
+}

@@ -1,0 +1,134 @@
+//! Sessions become members of groups, and cease to be.
+
+use tautwire_cluster::Refusal;
+use tautwire_cluster::names::{ClientKey, GroupKey};
+use tautwire_protocol::{SubscribeReason, TopicFilter};
+use tautwire_router::GroupUpdate;
+use tautwire_session::Change;
+
+use crate::index::SessionIndex;
+use crate::mode::Clustered;
+use crate::mode::cluster::cluster_state::SubscribeFilter;
+use crate::mode::cluster::port::ClusterRequest;
+use crate::shard::Shard;
+use crate::shard::ShardState;
+
+/// How a shared subscription begins [MQTT-4.8.2-1].
+const SHARE: &str = "$share/";
+
+impl ShardState<Clustered> {
+    /// A session has subscribed to `$share/name/filter`: SUBACK waits until the cluster knows it as a member.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn join_group(&mut self, session: SessionIndex, share: &str, asked: SubscribeFilter) {
+        let cluster = &mut self.mode.cluster;
+        let Some(client) = cluster.served(session).map(|served| served.client()) else { return };
+        let group = cluster.seed().group(share);
+        cluster.joining.begin(client, group, asked);
+        cluster.await_join(session, group);
+        self.ask_to_join(session, share);
+        self.notify_home(share, self.sessions.key(session), GroupUpdate::Ready);
+    }
+
+    fn ask_to_join(&mut self, session: SessionIndex, share: &str) {
+        let cluster = &mut self.mode.cluster;
+        let Some((client, epoch)) = cluster.served(session).map(|served| (served.client(), served.epoch())) else {
+            return;
+        };
+        cluster.ask(ClusterRequest::Join { client, epoch, share: share.into() });
+    }
+
+    /// A session has come with its subscriptions, and is a member where it was one before.
+    pub(in crate::mode::cluster) fn join_groups_again(&mut self, session: SessionIndex) {
+        for share in self.shares_of(session) {
+            self.ask_to_join(session, &share);
+        }
+    }
+
+    /// The client of a session is let in: it takes what is for members.
+    pub(in crate::mode::cluster) fn activate_groups(&mut self, session: SessionIndex) {
+        let member = self.sessions.key(session);
+        for share in self.shares_of(session) {
+            self.notify_home(&share, member, GroupUpdate::Ready);
+        }
+    }
+
+    /// A session is not served here any more, and is a member still unless it `ends`.
+    pub(in crate::mode::cluster) fn leave_groups(&mut self, session: SessionIndex, ends: bool) {
+        let shares = self.shares_of(session);
+        let cluster = &mut self.mode.cluster;
+        let Some((client, epoch)) = cluster.served(session).map(|served| (served.client(), served.epoch())) else {
+            return;
+        };
+        for share in shares {
+            cluster.ask(match ends {
+                true => ClusterRequest::QuitGroup { client, epoch, share },
+                false => ClusterRequest::Leave { client, share },
+            });
+        }
+    }
+
+    /// A session has unsubscribed. Nobody waits any more until it is a member.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn unsubscribe_from_group(&mut self, session: SessionIndex, share: &str) {
+        let cluster = &mut self.mode.cluster;
+        let Some((client, epoch)) = cluster.served(session).map(|served| (served.client(), served.epoch())) else {
+            return;
+        };
+        let group = cluster.seed().group(share);
+        cluster.joining.end(client, group);
+        cluster.end_join(client, group);
+        cluster.ask(ClusterRequest::QuitGroup { client, epoch, share: share.into() });
+        self.go_on_with(Some(session));
+    }
+
+    /// A session is a member: SUBACK may leave, as far as this goes.
+    pub(in crate::mode::cluster) fn joined(&mut self, client: ClientKey, group: GroupKey) {
+        let cluster = &mut self.mode.cluster;
+        cluster.joining.end(client, group);
+        let session = cluster.end_join(client, group);
+        self.go_on_with(session);
+    }
+
+    fn shares_of(&self, session: SessionIndex) -> Vec<Box<str>> {
+        let filters = self.sessions[session].subscriptions().iter().map(|(filter, _)| filter);
+        filters.filter(|filter| filter.starts_with(SHARE)).map(Box::from).collect()
+    }
+}
+
+impl Shard<Clustered> {
+    /// A session cannot be a member: SUBACK says why. One that came with the subscription keeps it.
+    pub(in crate::mode::cluster) fn refuse_to_join(&mut self, client: ClientKey, group: GroupKey, why: Refusal) {
+        let cluster = &mut self.state.mode.cluster;
+        let (seed, asked) = (cluster.seed(), cluster.joining.end(client, group));
+        let Some(session) = cluster.end_join(client, group) else { return };
+        let Some(asked) = asked else {
+            log::error!(
+                "the client {client} gets nothing of a shared subscription: its group has no place for it ({why:?})"
+            );
+            return;
+        };
+        let subscriptions = self.state.sessions[session].subscriptions();
+        let is_meant = |filter: &str| filter.starts_with(SHARE) && seed.group(filter) == group;
+        let held = subscriptions.iter().find(|(filter, _)| is_meant(filter));
+        let held = held.map(|(filter, record)| (Box::<str>::from(filter), record));
+        if let Some((share, record)) = held
+            && let Ok(filter) = TopicFilter::new(&share)
+        {
+            self.state.commit(session, Change::Unsubscribed(share.clone()));
+            self.leave(session, filter, record.format);
+        }
+        self.state.counters().subscriptions_refused.add(1);
+        if let Some(index) = self.state.sessions.connection(session) {
+            let reason = match why {
+                // 3.1.1 knows one failure.
+                _ if !self.state.connections[index].is_v5() => SubscribeReason::UnspecifiedError,
+                Refusal::TooMany => SubscribeReason::QuotaExceeded,
+                _ => SubscribeReason::ImplementationSpecificError,
+            };
+            self.state.mode.cluster.joining.refuse(client, asked, reason);
+        }
+        self.state.go_on_with(Some(session));
+    }
+}

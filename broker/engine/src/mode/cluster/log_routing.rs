@@ -1,0 +1,194 @@
+//! Messages come from the log, and from other nodes.
+
+use std::sync::Arc;
+
+use tautwire_cluster::delivery::{DeliverySource, Span};
+use tautwire_cluster::names::{ClientKey, Partition};
+use tautwire_message::{MessageId, MessageRef};
+use tautwire_protocol::QoS;
+use tautwire_session::PendingMessage;
+
+use super::cluster_state::{LogPlace, RoutingSpan, messages_of};
+use super::fetched_session::read;
+use super::sys::NODES_TOPIC;
+use crate::index::{ConnectionIndex, SessionIndex};
+use crate::mode::{Acceptance, Clustered};
+use crate::mutant::{Mutant, is};
+use crate::routing::publish_packets::OutgoingPublish;
+use crate::routing::route::MessageSource;
+use crate::scheduling::fan_out::FanOutBudget;
+use crate::shard::Shard;
+use crate::shard::ShardState;
+
+impl Shard<Clustered> {
+    /// Whether what has arrived is routed now.
+    pub(super) fn can_route_arrivals(&self) -> bool {
+        self.accepts_batches() && !self.state.mode.cluster.is_suspended()
+    }
+
+    /// Routes what has come of the log, but nothing while the receivers of something earlier stand in line.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn route_arrivals(&mut self) {
+        while self.can_route_arrivals()
+            && self.state.work_budget.can_transcode()
+            && let Some(RoutingSpan { walk, span, next }) = self.state.mode.cluster.log.passage()
+        {
+            let mut budget = FanOutBudget::begin(&self.state);
+            let mut is_over = true;
+            for (place, message) in span.messages_from(next) {
+                let at = LogPlace { partition: span.partition, place };
+                if let Some(parts) = read(at, message.stored) {
+                    let publisher = self.publisher_of(message.publisher.client);
+                    match walk {
+                        DeliverySource::Live => self.route_from_log(parts, publisher),
+                        DeliverySource::Read => self.route_again(at, parts, publisher),
+                    }
+                }
+                self.state.mode.cluster.log.record_routed(at);
+                if budget.is_spent_after(&self.state, message.stored.len()) || !self.state.work_budget.can_transcode() {
+                    is_over = false;
+                    break;
+                }
+            }
+            if is_over {
+                self.finish_span(span.partition);
+            }
+            self.disconnect_overruns();
+            if self.finish_source(&budget) {
+                self.state.paused_readers.pause_batches();
+            }
+        }
+    }
+
+    /// A part of the log has been read.
+    pub(super) fn receive_read(&mut self, number: u64, span: &Arc<Span>) {
+        let cluster = &mut self.state.mode.cluster;
+        if let Some(id) = cluster.end_read(number, span) {
+            self.receive_fetched(id, span);
+        }
+    }
+
+    fn finish_span(&mut self, partition: Partition) {
+        let lost = self.state.mode.cluster.finish_span();
+        if lost > 0 {
+            self.state.counters().dropped_aged_out.add(lost);
+            log::warn!("{lost} groups of partition {partition} are not in the log any more");
+        }
+    }
+
+    pub(super) fn publisher_of(&self, client: ClientKey) -> MessageSource {
+        MessageSource::Log(self.state.mode.cluster.session_of(client))
+    }
+
+    fn route_from_log(&mut self, message: MessageRef<'_>, publisher: MessageSource) {
+        if message.retain {
+            self.state.apply_retained_from_log(&message);
+        }
+        if let Some(mut outgoing) = self.outgoing(message) {
+            let _ = self.route(&mut outgoing, publisher, 0);
+        }
+    }
+
+    /// Offers a message to those who are behind, and want it.
+    fn route_again(&mut self, at: LogPlace, message: MessageRef<'_>, publisher: MessageSource) {
+        let Some(mut outgoing) = self.outgoing(message) else { return };
+        let topic = outgoing.message.topic;
+        let cluster = &self.state.mode.cluster;
+        // One of QoS 0, which is in the log since it is retained, was for those who were there.
+        let is_persisted = outgoing.message.qos != QoS::AtMostOnce;
+        let matches = self.table.find_acknowledged(topic, |session| is_persisted && cluster.wants(session, at));
+        let has_groups = !cluster.homes.is_empty();
+        let contract = self.state.config.contracts().find(topic).cloned();
+        self.state.deliver_to_all(&matches, contract.as_deref(), &mut outgoing, publisher, 0);
+        if has_groups {
+            let mut groups = Vec::new();
+            self.state.context.exchange().groups_for(topic, &mut groups);
+            self.state.offer_again(at, contract.as_deref(), &mut outgoing);
+            self.state.offer_to_groups(&groups, contract.as_deref(), &mut outgoing);
+        }
+    }
+
+    /// What is to be routed of a message, unless it has expired. The node that it was published on has held it to its contract.
+    fn outgoing<'m>(&self, message: MessageRef<'m>) -> Option<OutgoingPublish<'m>> {
+        let is_expired = message.is_expired(self.state.clock.now_ms());
+        (!is_expired).then(|| OutgoingPublish { is_checked: true, is_admitted: true, ..OutgoingPublish::new(message) })
+    }
+
+    /// Messages of QoS 0 have come from another node.
+    pub(super) fn route_bus_messages(&mut self, batch: &[u8]) {
+        let budget = FanOutBudget::begin(&self.state);
+        messages_of(batch).for_each(|stored| self.route_bus_message(stored));
+        self.finish_source(&budget);
+    }
+
+    fn route_bus_message(&mut self, stored: &[u8]) {
+        let Some(message) = MessageRef::read_stored(stored).filter(|message| message.qos == QoS::AtMostOnce) else {
+            log::error!("another broker of the cluster has sent something that is no message of QoS 0");
+            return;
+        };
+        if message.topic == NODES_TOPIC {
+            return self.receive_node_report(message.payload);
+        }
+        let message = MessageRef { id: self.state.context.next_message_id(), ..message };
+        self.route_from_log(message, MessageSource::Log(None));
+    }
+}
+
+/// Whether a message is from the log, so that a session may have had it.
+#[inline]
+pub(crate) fn is_from_log(message: &MessageRef<'_>) -> bool {
+    LogPlace::of(message.id).is_some()
+}
+
+impl ShardState<Clustered> {
+    /// Whether a session takes a message. One that has no room for a message of the log reads it later.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn accepts_from_log(&mut self, session: SessionIndex, delivery: &PendingMessage) -> Acceptance {
+        let Some(at) = LogPlace::of(delivery.message.id()) else { return Acceptance::IfQueueHasRoom };
+        let cluster = &self.mode.cluster;
+        // The home of its group has seen to it that there is room.
+        if delivery.share.is_some() {
+            return Acceptance::Yes;
+        }
+        if cluster.was_already_given(session) {
+            return Acceptance::Yes;
+        }
+        if !cluster.wants(session, at) && !is(Mutant::TakesWhatItHas) {
+            return Acceptance::No;
+        }
+        let is_taken = self.has_room_from_log(session, delivery);
+        let cluster = &mut self.mode.cluster;
+        if is_taken {
+            cluster.count_deliveries(session, at);
+            Acceptance::Yes
+        } else {
+            if !is(Mutant::DropsWhatIsHeld) {
+                cluster.block(session, at);
+            }
+            self.counters().messages_left_in_log.add(1);
+            Acceptance::No
+        }
+    }
+
+    /// Whether the session of a connection was further than this message on the node that served it before.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn was_sent_elsewhere(&self, index: ConnectionIndex, message: MessageId) -> bool {
+        let cluster = &self.mode.cluster;
+        let Some(session) = self.connections[index].session() else { return false };
+        LogPlace::of(message).is_some_and(|at| cluster.is_ahead_of(session, at))
+    }
+
+    /// Whoever holds nothing takes a message in any case: nothing else would make room.
+    fn has_room_from_log(&self, session: SessionIndex, delivery: &PendingMessage) -> bool {
+        let Some(outbound) = self.sessions[session].outbound().filter(|outbound| !outbound.is_empty()) else {
+            return true;
+        };
+        let bytes = delivery.counted_bytes();
+        let is_short = outbound.queued() < super::session_save::QUEUE_LOW;
+        self.has_room_for(session, bytes)
+            && (is_short || self.memory.share().admits(outbound.counted_bytes(), bytes).is_ok())
+    }
+}

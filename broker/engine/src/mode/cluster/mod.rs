@@ -1,0 +1,159 @@
+//! A shard of one of several brokers: sessions are claimed before they are served, and messages of QoS 1 and 2 reach subscribers by the
+//! log that all nodes share. `docs/decisions/0033-a-shard-in-a-cluster.md` says who asks whom.
+//!
+//! [`policy`] is what the core sees of it.
+
+pub(crate) mod cluster_state;
+mod clustered;
+mod disconnect_settings;
+mod fetched_session;
+mod groups;
+mod lease;
+mod log_routing;
+mod mirror;
+mod policy;
+mod port;
+mod publish;
+mod refusal;
+mod retained;
+mod session_claims;
+mod session_fetch;
+mod session_release;
+mod session_save;
+mod session_state;
+mod settings;
+mod state_size;
+mod sys;
+
+use std::num::NonZeroU16;
+
+use tautwire_cluster::Decision;
+use tautwire_protocol::PacketId;
+
+use self::cluster_state::Denial;
+pub use self::cluster_state::messages_of;
+pub use self::clustered::Clustered;
+pub use self::groups::home_of;
+pub use self::port::{ClusterEvent, ClusterRequest, RetainInfo, RetainedChange};
+pub use self::session_state::shares_of;
+pub use self::settings::ClusterSettings;
+use crate::scheduling::io::Io;
+use crate::shard::Shard;
+
+impl Shard<Clustered> {
+    /// The thread of the cluster has something to tell.
+    fn handle_cluster_event(&mut self, event: ClusterEvent) {
+        let cluster = &mut self.state.mode.cluster;
+        match event {
+            ClusterEvent::Began { next, state_max_bytes } => {
+                cluster.begin_life(next, state_max_bytes);
+                self.state.mode.mirror.begin_life(cluster.lives(), self.state.context.exchange());
+            }
+            // What a former life has asked for.
+            _ if !cluster.has_life() => {}
+            ClusterEvent::TooLarge(client) => self.end_too_large(client),
+            ClusterEvent::Decided(decision) => self.apply_decision(decision),
+            ClusterEvent::Retained(changes) => self.apply_retained(&changes),
+            ClusterEvent::BusMessages(messages) => self.route_bus_messages(&messages),
+        }
+    }
+
+    fn apply_decision(&mut self, decision: Decision) {
+        let cluster = &mut self.state.mode.cluster;
+        match decision {
+            Decision::Serve { ticket, client, is_present: _, epoch, taken, state } => {
+                let taken: Vec<_> = taken.into_iter().filter_map(packet_id).collect();
+                self.load_session(ticket, (client, epoch), &taken, state);
+            }
+            Decision::Refuse { ticket, why } => self.refuse_claim(ticket, why),
+            Decision::SessionTakenOver(client) => self.end_taken_over(client),
+            Decision::Lost(client) => self.lose(client),
+            Decision::Stored { client, ticket } => {
+                let session = cluster.stored(client, ticket);
+                self.state.go_on_with(session);
+                self.state.resume_ahead_of_cluster();
+            }
+            Decision::Completed { client, packet_id: packet } => {
+                let session = packet_id(packet).and_then(|packet_id| cluster.completed(client, packet_id));
+                self.state.go_on_with(session);
+            }
+            Decision::Saved { client, number } => {
+                let session = cluster.saved(client, number);
+                self.state.go_on_with(session);
+            }
+            Decision::Suspended => self.suspend(),
+            Decision::Resumed => self.resume(),
+            Decision::Fenced => {
+                log::error!(
+                    "this broker has been taken for dead by its cluster: all connections end, and it begins anew"
+                );
+                self.end_life();
+            }
+            Decision::Drained => {
+                log::info!("this broker has been drained, and takes no part in its cluster any more");
+                self.end_life();
+            }
+            Decision::Published { ticket, is_stored } => {
+                cluster.was_published(ticket, is_stored);
+                self.state.resume_ahead_of_cluster();
+            }
+            Decision::NotStored { client, ticket } => self.refuse_not_stored(client, ticket),
+            Decision::Redirect { ticket, to } => self.refuse_claim(ticket, Denial::Elsewhere(to)),
+            Decision::Migrate { client, to } => self.migrate(client, to),
+            Decision::RetainedSync { ticket } => self.finish_retained_sync(ticket),
+            Decision::Arrived(span) => cluster.log.arrived(span),
+            Decision::Read { shard: _, number, span } => self.receive_read(number, &span),
+            Decision::Joined { client, group } => self.state.joined(client, group),
+            Decision::InterestSync { ticket } => {
+                for session in cluster.sync_interest(ticket) {
+                    self.state.go_on_with(Some(session));
+                }
+            }
+            Decision::NotJoined { client, group, why } => self.refuse_to_join(client, group, why),
+            Decision::Lease { group, share, partition, next, open } => {
+                self.lease_group(group, &share, partition, next, open);
+            }
+            Decision::Recall { group, partition } => self.recall_group(group, partition),
+            // Not asked for by a shard; where the log begins, and what topics retain, is told by events of their own.
+            Decision::Begin { .. }
+            | Decision::Unreadable { .. }
+            | Decision::UnreadableNode { .. }
+            | Decision::ConfigUnsupported
+            | Decision::Retain(_)
+            | Decision::DrainRequested { .. }
+            | Decision::PeerCommandResult { .. }
+            | Decision::Configure { .. }
+            | Decision::Proposed { .. } => {}
+        }
+    }
+
+    /// Does what has come due in the cluster, and hands over what is asked of it.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn run_cluster_tasks(&mut self, io: &mut impl Io<Clustered>) {
+        let now_ms = self.state.clock.now_ms();
+        self.state.mode.cluster.collect_due(now_ms);
+        self.state.resume_retained_searches();
+        if self.state.mode.cluster.stalled.is_due(now_ms) {
+            self.state.resume_replays();
+        }
+        self.save_sessions();
+        self.run_group_tasks();
+        let cluster = &mut self.state.mode.cluster;
+        cluster.begin_reads();
+        io.send_requests(cluster.requests());
+        cluster.remove_sent_requests();
+    }
+
+    /// Whether something is left to do that no event brings back.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn has_cluster_work(&self) -> bool {
+        let cluster = &self.state.mode.cluster;
+        cluster.has_saves() || (cluster.log.has_spans() && self.can_route_arrivals())
+    }
+}
+
+fn packet_id(number: NonZeroU16) -> Option<PacketId> {
+    PacketId::new(number.get())
+}

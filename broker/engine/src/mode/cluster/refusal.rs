@@ -1,0 +1,63 @@
+//! A message that the log has not taken in time, and never will.
+
+use tautwire_cluster::names::ClientKey;
+use tautwire_protocol::{DisconnectReason, PubAckReason, PubRecReason};
+use tautwire_session::{Change, LogPosition};
+
+use super::cluster_state::AckTiming;
+use crate::connection::ack::Ack;
+use crate::index::{ConnectionIndex, SessionIndex};
+use crate::mode::Clustered;
+use crate::mutant::{Mutant, is};
+use crate::shard::Shard;
+use crate::shard::ShardState;
+
+const WHY: &str = "the cluster has not taken the message in time; it may be sent again";
+
+impl Shard<Clustered> {
+    /// The client is told so with its acknowledgement. One of 3.1.1 can be told nothing, and is disconnected. Who was told at once that the
+    /// message was taken is told nothing more.
+    pub(super) fn refuse_not_stored(&mut self, client: ClientKey, ticket: u64) {
+        let cluster = &mut self.state.mode.cluster;
+        let Some((session, answering)) = cluster.not_stored(client, ticket) else { return };
+        match answering {
+            AckTiming::Immediate | AckTiming::InOrder => self.state.counters().acknowledged_not_stored.add(1),
+            AckTiming::Never | AckTiming::WhenStored => self.state.counters().publishes_refused.add(1),
+        }
+        let index = self.state.sessions.connection(session);
+        if answering == AckTiming::WhenStored && index.is_some_and(|index| !self.state.connections[index].is_v5()) {
+            self.end_for_cluster(session, DisconnectReason::ImplementationSpecificError, WHY);
+        } else {
+            self.state.go_on_with(Some(session));
+        }
+        self.state.resume_ahead_of_cluster();
+    }
+}
+
+impl ShardState<Clustered> {
+    /// The acknowledgement that has waited for `until`, or what is said instead. The identifier is free then.
+    pub(super) fn refuse_if_not_stored(
+        &mut self,
+        index: ConnectionIndex,
+        session: SessionIndex,
+        until: LogPosition,
+        ack: Ack,
+    ) -> Ack {
+        let cluster = &mut self.mode.cluster;
+        if !ack.is_publish_ack() || !cluster.take_refused(session, until) || is(Mutant::AcknowledgesWhatIsRefused) {
+            return ack;
+        }
+        match ack {
+            Ack::Published(packet_id, ..) => {
+                Ack::Published(packet_id, PubAckReason::ImplementationSpecificError, Some(WHY.into()))
+            }
+            Ack::Received(packet_id, ..) => {
+                // The cluster has forgotten it already, so nothing is to be asked of it.
+                self.sessions.entry(session).apply(Change::Released(packet_id));
+                self.connections[index].end_inbound_qos2();
+                Ack::Received(packet_id, PubRecReason::ImplementationSpecificError, Some(WHY.into()))
+            }
+            ack => ack,
+        }
+    }
+}

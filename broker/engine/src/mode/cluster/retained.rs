@@ -1,0 +1,219 @@
+//! Retained messages: those of clients go to the log, what comes from the cluster goes into the store of all shards, and a SUBSCRIBE waits
+//! until that has all that was acknowledged before.
+
+use tautwire_cluster::record::Retain;
+use tautwire_message::{Message, MessageId, MessageRef};
+use tautwire_protocol::{RetainHandling, Subscribe};
+
+use super::cluster_state::{LogPlace, Places};
+use super::mirror::{CLEARED, RetainedVisibility, SharedRetainedStore, UnreadableMessage};
+use super::port::{ClusterRequest, RetainInfo, RetainedChange};
+use crate::connection::connections::{LiveStart, PauseReason};
+use crate::index::{ConnectionId, ConnectionIndex, SessionIndex};
+use crate::mode::Clustered;
+use crate::mutant::{Mutant, is};
+use crate::routing::publish_packets::OutgoingPublish;
+use crate::routing::route::{MessageSource, RouteError};
+use crate::shard::Shard;
+use crate::shard::ShardState;
+
+/// How long a SUBSCRIBE waits at most until the log has brought to its shard what the store has already. What comes later comes as any
+/// message does.
+const LOG_LAG_MAX_MS: u64 = 1_000;
+
+impl Shard<Clustered> {
+    /// What topics retain has changed.
+    pub(super) fn apply_retained(&mut self, changes: &[RetainedChange]) {
+        let cluster = &self.state.mode.cluster;
+        let at = |change: &RetainedChange| LogPlace {
+            partition: cluster.partition(&change.record.topic),
+            place: change.record.place,
+        };
+        let place = |change: &RetainedChange| (at(change), cluster.is_from_before(at(change)));
+        let taken = self.state.mode.mirror.apply_changes(cluster.lives(), changes, place, &self.state.common_store());
+        for (index, outcome) in taken {
+            let Some(change) = changes.get(index) else { return };
+            let cluster = &self.state.mode.cluster;
+            let at = LogPlace { partition: cluster.partition(&change.record.topic), place: change.record.place };
+            match outcome {
+                Ok(generation) => self.route_late(change, at, generation),
+                Err(UnreadableMessage) => log::error!(
+                    "the cluster retains something at {} that is no message; it is passed over [cluster_retained]",
+                    change.sequence.0
+                ),
+            }
+        }
+        let forgotten = self.state.mode.mirror.take_evicted();
+        self.state.counters().retained_clears_forgotten.add(forgotten);
+        self.state.resume_replays();
+    }
+
+    /// A message was in the log before this life of the node began, and is retained now. Subscriptions that were made on this node have found
+    /// what its topic retained before, and the log does not bring it to them.
+    #[cold]
+    fn route_late(&mut self, change: &RetainedChange, at: LogPlace, generation: u64) {
+        let cleared = MessageRef { topic: &change.record.topic, ..CLEARED };
+        let message = MessageRef::read_stored(&change.record.message).unwrap_or(cleared);
+        let message = MessageRef { id: at.to_retained_id(), expires_at_ms: change.expires_at_ms, ..message };
+        if message.is_expired(self.state.clock.now_ms()) || is(Mutant::ForgetsLate) {
+            return;
+        }
+        let cluster = &self.state.mode.cluster;
+        let is_past = |session| at.place < cluster.next_place(session, at.partition);
+        let matches = self.table.find_local(message.topic, generation, is_past);
+        let contract = self.state.config.contracts().find(message.topic).cloned();
+        let mut outgoing = OutgoingPublish { is_checked: true, is_admitted: true, ..OutgoingPublish::new(message) };
+        self.state.deliver_to_all(&matches, contract.as_deref(), &mut outgoing, MessageSource::Log(None), 0);
+        self.disconnect_overruns();
+    }
+
+    /// Whether a SUBSCRIBE waits until this node has all that was retained before.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn needs_retained_sync(&mut self, index: ConnectionIndex, subscribe: &Subscribe<'_>) -> bool {
+        let id = self.state.id(index);
+        let cluster = &mut self.state.mode.cluster;
+        if cluster.retained_searches.take_ready(id) || is(Mutant::SearchesWithoutLooking) {
+            return false;
+        }
+        // Retained messages are not sent for shared subscriptions [MQTT 5.0 section 4.8.2], and what is below $SYS is of each node.
+        let is_mounted = self.state.connections[index].mount_point().is_some();
+        let is_owed_some = subscribe.requests.iter().any(|request| {
+            request.filter.share().is_none()
+                && request.options.retain_handling != RetainHandling::DoNotSend
+                && (is_mounted || !request.filter.as_str().starts_with("$SYS/"))
+        });
+        if !is_owed_some || !self.state.config.settings().retain_available {
+            return false;
+        }
+        if !cluster.retained_searches.has(id) {
+            let ticket = cluster.next_number();
+            cluster.retained_searches.begin(id, ticket);
+            cluster.ask(ClusterRequest::RetainedSync { ticket });
+        }
+        self.state.connections[index].pause_reading(PauseReason::RetainedSync);
+        true
+    }
+
+    /// The store has all that was retained when this was asked.
+    pub(super) fn finish_retained_sync(&mut self, ticket: u64) {
+        let until_ms = self.state.clock.now_ms() + LOG_LAG_MAX_MS;
+        let reached = self.state.mode.mirror.reached();
+        self.state.mode.cluster.retained_searches.found(ticket, reached, until_ms);
+        self.state.resume_retained_searches();
+    }
+
+    /// A connection is gone.
+    pub(super) fn remove_retained_search(&mut self, id: ConnectionId) {
+        self.state.mode.cluster.retained_searches.forget(id);
+    }
+}
+
+impl ShardState<Clustered> {
+    /// Hears those again for whom the log has brought enough.
+    pub(super) fn resume_retained_searches(&mut self) {
+        let cluster = &mut self.mode.cluster;
+        if cluster.retained_searches.is_empty() {
+            return;
+        }
+        let positions = cluster.positions();
+        for (id, is_late) in cluster.retained_searches.release(&positions, self.clock.now_ms()) {
+            self.counters().subscriptions_ahead_of_log.add(u64::from(is_late));
+            self.resume_reading(id, PauseReason::RetainedSync);
+        }
+    }
+
+    /// How the cluster is to retain a client's message.
+    pub(super) fn retaining(&self, message: &MessageRef<'_>) -> Result<Option<RetainInfo>, RouteError> {
+        if !message.retain {
+            return Ok(None);
+        }
+        let retain = self.retain_for(message);
+        self.admits_into_cluster(message).inspect_err(|_| self.counters().retained_refused.add(1))?;
+        Ok(Some(RetainInfo { retain, known: self.mode.mirror.known(message.topic) }))
+    }
+
+    /// Whether the store of the cluster retains a message.
+    pub(crate) fn admits_into_cluster(&self, message: &MessageRef<'_>) -> Result<(), RouteError> {
+        if !message.retain || message.payload.is_empty() {
+            return Ok(());
+        }
+        let admitted = self.context.exchange().check_retained(message.topic, message.allocated_bytes());
+        admitted.map_err(RouteError::NotRetained)
+    }
+
+    fn retain_for(&self, message: &MessageRef<'_>) -> Retain {
+        if message.payload.is_empty() {
+            // [MQTT-3.3.1-6]
+            return Retain::Clear;
+        }
+        // [MQTT-3.3.2-5]
+        let left_ms = message.expires_at_ms.map(|at_ms| at_ms.saturating_sub(self.clock.now_ms()));
+        left_ms.map_or(Retain::Always, |left_ms| Retain::Seconds(u32::try_from(left_ms / 1000).unwrap_or(u32::MAX)))
+    }
+
+    /// The log has brought a message with RETAIN. Who subscribes from now on gets it from the store.
+    pub(super) fn apply_retained_from_log(&self, message: &MessageRef<'_>) {
+        if let Some(at) = LogPlace::of(message.id).filter(|_| !is(Mutant::RetainsByStreamAlone)) {
+            let is_remembered = self.mode.mirror.take_from_log(at, message, &self.common_store());
+            self.counters().retained_unconfirmed.add(u64::from(!is_remembered));
+        }
+    }
+
+    /// Whether what a search has found for a client is to wait until the stream of retained messages has it, or what has taken its place.
+    #[cold]
+    pub(crate) fn awaits_confirmation(&mut self, index: ConnectionIndex, message: &Message) -> bool {
+        if LogPlace::of_retained(message.id()).is_none() {
+            // Each node retains it by itself.
+            return false;
+        }
+        let standing = self.mode.mirror.retained_visibility(message.topic(), &self.common_store());
+        self.counters().retained_unconfirmed.add(u64::from(standing == RetainedVisibility::Overdue));
+        let (id, now_ms) = (self.id(index), self.clock.now_ms());
+        if standing == RetainedVisibility::AwaitingPubComp {
+            self.mode.cluster.stalled.add(id, now_ms);
+        }
+        standing == RetainedVisibility::AwaitingPubComp
+    }
+
+    /// Goes on with searches that have waited for what the stream brings.
+    pub(super) fn resume_replays(&mut self) {
+        for id in self.mode.cluster.stalled.take() {
+            if let Some(session) = self.connections.get(id).and_then(|connection| connection.session()) {
+                self.send_pending(session);
+            }
+        }
+    }
+
+    fn common_store(&self) -> SharedRetainedStore<'_> {
+        SharedRetainedStore {
+            exchange: self.context.exchange(),
+            ledger: self.memory.ledger(),
+            now_ms: self.clock.now_ms(),
+        }
+    }
+
+    /// From where on the log brings a new subscription of a session its messages.
+    #[cold]
+    pub(super) fn next_places(&self, session: SessionIndex) -> Option<Box<dyn LiveStart>> {
+        let cluster = &self.mode.cluster;
+        cluster.served(session)?;
+        let mut places = cluster.positions();
+        for (partition, place) in tautwire_cluster::names::Partition::all().zip(places.iter_mut()) {
+            *place = cluster.next_place(session, partition);
+        }
+        Some(Box::new(PlacesLive(places)))
+    }
+}
+
+/// The places from which on the log brings a subscription its messages.
+#[derive(Debug)]
+struct PlacesLive(Places);
+
+impl LiveStart for PlacesLive {
+    fn brings(&self, retained: MessageId) -> bool {
+        let PlacesLive(places) = self;
+        let at = LogPlace::of_retained(retained).filter(|_| !is(Mutant::ReplaysWhatComes));
+        at.is_some_and(|at| places[at.partition.index()] <= at.place)
+    }
+}

@@ -1,0 +1,169 @@
+//! What of a session's changes has to be in its record, and what its client is told after that.
+
+use tautwire_cluster::names::ClientKey;
+use tautwire_protocol::QoS;
+use tautwire_session::{AckLevel, Change, LogPosition, Outbound};
+
+use super::port::ClusterRequest;
+use crate::connection::ack::{Ack, DelayedAck};
+use crate::connection::connections::PauseReason;
+use crate::index::{ConnectionIndex, SessionIndex};
+use crate::mode::Clustered;
+use crate::mutant::{Mutant, is};
+use crate::shard::Shard;
+use crate::shard::ShardState;
+
+/// With fewer messages that wait for its client, a session that had no room for a message reads on.
+pub(super) const QUEUE_LOW: usize = 16;
+
+impl ShardState<Clustered> {
+    /// Applies a change, and does what has to be done for the cluster before and after. There is no journal.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn commit_in_cluster(&mut self, session: SessionIndex, change: Change) {
+        self.record_change(session, &change);
+        self.count_filters(session, &change);
+        if let Some(gone) = self.sessions.entry(session).apply(change) {
+            self.uncount_stored(&gone);
+            if gone.share.is_some() {
+                self.record_settled(self.sessions.key(session), &gone);
+            }
+        }
+        self.record_change_applied(session);
+    }
+
+    /// A session is about to change.
+    fn record_change(&mut self, session: SessionIndex, change: &Change) {
+        let cluster = &mut self.mode.cluster;
+        match change {
+            Change::ExpiryInterval(seconds) => {
+                if *seconds != self.sessions[session].expiry_interval_s() {
+                    cluster.keep(session, *seconds > 0);
+                    cluster.record_disconnect_settings(session);
+                    cluster.await_save(session);
+                }
+            }
+            // CONNACK waits for it [MQTT-3.1.2-7].
+            Change::Will(will) => {
+                cluster.record_disconnect_settings(session);
+                if will.is_some() && !is(Mutant::ConnectsBeforeWillIsSaved) {
+                    cluster.await_save(session);
+                } else {
+                    cluster.request_save(session);
+                }
+            }
+            // What is promised by SUBACK and UNSUBACK.
+            Change::Subscribed(..) | Change::Unsubscribed(_) => {
+                if cluster.is_persisted(session) {
+                    cluster.await_save(session);
+                }
+            }
+            // Its identifier will stand for no other message until the client has released it, nor will it be sent anew then.
+            Change::Started(delivery) => {
+                if delivery.qos == QoS::ExactlyOnce && cluster.is_persisted(session) {
+                    cluster.await_save(session);
+                }
+            }
+            Change::StartedQueued => {
+                let front = self.sessions[session].outbound().and_then(Outbound::front);
+                if front.is_some_and(|front| front.qos == QoS::ExactlyOnce) && cluster.is_persisted(session) {
+                    cluster.await_save(session);
+                }
+            }
+            Change::Received(_) => {
+                if cluster.is_persisted(session) {
+                    cluster.await_save(session);
+                }
+            }
+            Change::Completed(_) => cluster.record_acknowledged(session, self.clock.now_ms()),
+            Change::Released(packet_id) => cluster.release(session, *packet_id),
+            Change::Queued(_)
+            | Change::Unqueued
+            | Change::Taken(_)
+            | Change::NextPacketId(_)
+            | Change::AwaitingPubComp(_) => {}
+        }
+    }
+
+    /// A session has changed.
+    fn record_change_applied(&mut self, session: SessionIndex) {
+        let queued = self.sessions[session].outbound().map_or(0, Outbound::queued);
+        if queued < QUEUE_LOW {
+            self.mode.cluster.unblock(session);
+        }
+    }
+
+    /// Sends `ack` once all that has been asked for the session has come true, and not before acknowledgements held earlier. At `Memory`
+    /// it waits for the answers to earlier messages alone [MQTT-4.6.0-2], [MQTT-4.6.0-3].
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn acknowledge_in_cluster(&mut self, level: AckLevel, index: ConnectionIndex, mut ack: Ack) {
+        let session = self.connections[index].session();
+        let served = session.and_then(|session| self.mode.cluster.served(session));
+        // Nothing is promised for a session that is another node's.
+        let Some(served) = served else { return };
+        let (client, reached) = (served.client(), served.reached());
+        let connection = &self.connections[index];
+        let is_at_once = level == AckLevel::Memory && !connection.has_delayed_ack(Ack::is_publish_ack);
+        let until = match level {
+            AckLevel::Memory => connection.delayed_positions().map_or_else(LogPosition::default, |(_, last)| last),
+            AckLevel::Os | AckLevel::Disk | AckLevel::Quorum => served.promise(),
+        };
+        let leaves_too_early = match ack {
+            Ack::Published(..) | Ack::Received(..) => is(Mutant::AcknowledgesBeforeStored),
+            Ack::Deliver(..) | Ack::Release(..) => is(Mutant::TellsBeforeSaved),
+            _ => false,
+        };
+        if is_at_once || until <= reached && !connection.has_delayed_acks() || leaves_too_early {
+            self.amend(client, &mut ack);
+            self.latency_recorder.record_acknowledged(&ack);
+            self.write_delayed_ack(index, &ack);
+            return;
+        }
+        let ShardState { connections, memory, latency_recorder, .. } = self;
+        let delayed = DelayedAck { until, level, since: latency_recorder.stamp(), ack };
+        connections[index].delay_ack(delayed, memory.ledger());
+    }
+
+    /// SUBACK says which filters the cluster has refused.
+    fn amend(&mut self, client: ClientKey, ack: &mut Ack) {
+        if let Ack::Subscribed(packet_id, reasons) = ack {
+            self.mode.cluster.joining.amend(client, *packet_id, reasons);
+        }
+    }
+
+    /// Something that a session has waited for has come true.
+    pub(super) fn go_on_with(&mut self, session: Option<SessionIndex>) {
+        let Some(session) = session else { return };
+        let cluster = &self.mode.cluster;
+        let Some(served) = cluster.served(session) else { return };
+        let (client, reached, is_all) = (served.client(), served.reached(), served.reached() == served.promise());
+        if let Some(id) = cluster.claimed_by(session) {
+            if is_all {
+                self.resume_reading(id, PauseReason::SessionClaim);
+            }
+            return;
+        }
+        let Some(index) = self.sessions.connection(session) else { return };
+        while let Some((until, _)) = self.connections[index].delayed_positions()
+            && let Some((ack, since)) = self.connections[index].pop_delayed_ack(|until, _| until <= reached)
+        {
+            let mut ack = self.refuse_if_not_stored(index, session, until, ack);
+            self.amend(client, &mut ack);
+            self.latency_recorder.record_waited(&ack, since);
+            self.write_delayed_ack(index, &ack);
+        }
+        self.resume_after_acks(index);
+    }
+}
+
+impl Shard<Clustered> {
+    /// Sends the states of sessions that are to be saved.
+    pub(super) fn save_sessions(&mut self) {
+        while let Some((session, client, number)) = self.state.mode.cluster.next_save() {
+            self.state.send_disconnect_settings(session, false);
+            let state = self.state.state_of(session, None);
+            self.state.mode.cluster.ask(ClusterRequest::Save { client, number, state });
+        }
+    }
+}

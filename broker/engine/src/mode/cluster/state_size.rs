@@ -1,0 +1,108 @@
+//! How large the state of a session may become: the cluster keeps it in one piece. Half of that is for subscriptions, a quarter for messages
+//! of the window by their places in the log, and a quarter for those that are not in the log and go along as they are. A will stands beside it.
+
+use tautwire_cluster::Refusal;
+use tautwire_cluster::names::ClientKey;
+use tautwire_protocol::{DisconnectReason, Will};
+use tautwire_session::Change;
+
+use super::cluster_state::LogPlace;
+use super::session_state::subscription_bytes;
+use crate::connection::connect::will_bytes;
+use crate::index::SessionIndex;
+use crate::mode::{Clustered, Fit};
+use crate::shard::Shard;
+use crate::shard::ShardState;
+
+/// What a message of the window takes by its place: the message itself with some Subscription Identifiers, and its place among the open ones.
+const WINDOW_MESSAGE_BYTES: usize = 64;
+const WHY: &str = "the session has become larger than the cluster can keep";
+
+impl Shard<Clustered> {
+    /// The state of a client's session could not be saved. Other sessions lose nothing, and this one what has happened since it was saved last.
+    pub(super) fn end_too_large(&mut self, client: ClientKey) {
+        self.state.counters().states_too_large.add(1);
+        if let Some(session) = self.stop_serving(client, Refusal::TooMany.into()) {
+            self.end_for_cluster(session, DisconnectReason::QuotaExceeded, WHY);
+        }
+    }
+}
+
+impl ShardState<Clustered> {
+    /// Whether the state of a session has room for one more filter.
+    #[cold]
+    pub(crate) fn has_state_room_for(&mut self, session: SessionIndex, filter: &str) -> bool {
+        let ShardState { mode, sessions, .. } = self;
+        let cluster = &mut mode.cluster;
+        if !cluster.is_persisted(session) {
+            return true;
+        }
+        let count = || sessions[session].subscriptions().iter().map(|(filter, _)| subscription_bytes(filter)).sum();
+        let held_bytes = cluster.filter_bytes(session, count);
+        let has_room = held_bytes + subscription_bytes(filter) <= cluster.state_max_bytes() / 2;
+        if !has_room {
+            self.counters().subscriptions_beyond_state.add(1);
+        }
+        has_room
+    }
+
+    /// A session's subscriptions are about to change.
+    pub(super) fn count_filters(&mut self, session: SessionIndex, change: &Change) {
+        let cluster = &mut self.mode.cluster;
+        let has = |filter: &str| self.sessions[session].subscriptions().get(filter).is_some();
+        match change {
+            Change::Subscribed(filter, _) if !has(filter) => {
+                cluster.count_filter(session, subscription_bytes(filter), true);
+            }
+            Change::Unsubscribed(filter) if has(filter) => {
+                cluster.count_filter(session, subscription_bytes(filter), false);
+            }
+            _ => {}
+        }
+    }
+
+    /// Whether the record of a session has room for a will: two parts, where the state may have five. A session whose will cannot be kept is not begun.
+    pub(crate) fn fits_into_record(&self, will: &Will<'_>) -> bool {
+        let most_bytes = self.mode.cluster.state_max_bytes() / 5 * 2;
+        // The topic stands beside the message and in it.
+        will.topic.as_str().len() + will_bytes(will) <= most_bytes
+    }
+
+    /// How many messages a client may have in flight.
+    pub(crate) fn window_max(&self) -> u16 {
+        let most = self.mode.cluster.state_max_bytes() / 4 / WINDOW_MESSAGE_BYTES;
+        u16::try_from(most).unwrap_or(u16::MAX).max(1)
+    }
+
+    /// Whether a message that is not in the log, which takes so many bytes, may be sent to a client at QoS 1 or 2: the state of its session has
+    /// it until it is acknowledged.
+    #[cold]
+    pub(crate) fn fits_into_state(&self, session: SessionIndex, bytes: usize) -> Fit {
+        let cluster = &self.mode.cluster;
+        if !cluster.is_persisted(session) {
+            return Fit::Now;
+        }
+        let most = cluster.state_max_bytes();
+        let held_bytes = self.sessions[session].outbound().map_or(0, |outbound| outbound.counted_bytes());
+        if held_bytes.saturating_add(bytes) <= most / 4 {
+            return Fit::Now;
+        }
+        let mut carried_bytes = 0;
+        self.sessions[session].describe(|change, _| {
+            if let Change::Started(delivery) = change
+                && LogPlace::of(delivery.message.id()).is_none()
+            {
+                carried_bytes += delivery.message.allocated_bytes();
+            }
+        });
+        if carried_bytes + bytes <= most / 4 {
+            Fit::Now
+        } else if carried_bytes > 0 {
+            Fit::Later
+        } else if self.state_of(session, None).len() + bytes <= most {
+            Fit::Now
+        } else {
+            Fit::Never
+        }
+    }
+}

@@ -1,0 +1,20 @@
+//! A broker in memory: it promises nothing beyond the process.
+
+use tautwire_session::NoJournal;
+
+use super::Mode;
+use crate::shard_context::ShardContext;
+
+/// The mode of a broker in memory, of which nothing outlives the process.
+#[derive(Debug, Default, Clone, Copy)]
+pub struct Volatile;
+
+#[expect(private_interfaces, reason = "modes are part of the engine")]
+impl Mode for Volatile {
+    type Journal = NoJournal;
+    type State = ();
+
+    fn begin(self, _context: &mut ShardContext) -> (NoJournal, ()) {
+        (NoJournal, ())
+    }
+}

@@ -1,0 +1,173 @@
+//! What [`super`] does with several parts of a shard.
+
+use super::clients::Search;
+use super::page::ADMIN_QUERIES_MAX;
+use super::retained::{Fetch, Removal, RetainedSearch};
+use super::topics::TopicSearch;
+use super::why::SubscriptionWalk;
+use super::{AdminQuery, ClientSummary, PAGE_MAX, PendingAnswer, RunningQuery};
+use crate::index::ConnectionId;
+use crate::mode::Mode;
+use crate::scheduling::io::Io;
+use crate::scheduling::jobs::{Job, JobProgress};
+use crate::shard::Shard;
+
+impl<M: Mode> Shard<M> {
+    /// Looks for what an operator wants to know. To be called from [`Io::run_commands`].
+    ///
+    /// Where too many look already, the reply is dropped.
+    pub fn run_admin_query(&mut self, survey: AdminQuery, now_ms: u64) {
+        self.state.clock.set(now_ms);
+        match survey {
+            AdminQuery::Clients(query, reply) => self.start_query(RunningQuery::Clients(Search::new(query), reply)),
+            AdminQuery::Why(query, reply) => self.start_query(RunningQuery::Why(SubscriptionWalk::new(query), reply)),
+            AdminQuery::Retained(query, reply) => {
+                let search = RetainedSearch::new(self.state.context.exchange(), query);
+                self.start_query(RunningQuery::Retained(search, reply));
+            }
+            AdminQuery::RetainedMessage(topic, reply) => {
+                self.start_query(RunningQuery::Fetch(Fetch::new(topic), reply))
+            }
+            AdminQuery::RemoveRetained(filter, reply) => {
+                let removal = Removal::new(self.state.context.exchange(), &filter);
+                self.start_query(RunningQuery::Remove(removal, reply));
+            }
+            AdminQuery::Topics(query, reply) => {
+                let search = TopicSearch::new(self.state.context.exchange(), query);
+                self.start_query(RunningQuery::Topics(search, reply));
+            }
+            AdminQuery::Name(key, reply) => {
+                let session = self.state.sessions.at(&key);
+                reply.send(session.map(|session| self.state.sessions[session].name().into()));
+            }
+            AdminQuery::Publish(question, reply) => reply.send(self.check_publish(&question)),
+            AdminQuery::Violations(reply) => reply.send(self.state.config.violation_book().clone()),
+            AdminQuery::Client(name, reply) => match self.state.sessions.find_client_session(&name) {
+                Some(session) => {
+                    let detail = Box::new(self.state.client_detail(session));
+                    self.state.admin_queries.found.push(PendingAnswer::Client(detail, reply));
+                }
+                None => reply.send(None),
+            },
+            AdminQuery::Subscriptions(name, after, limit, reply) => {
+                let session = self.state.sessions.find_client_session(&name);
+                reply.send(session.map(|session| {
+                    let all = self.state.sessions[session].subscriptions();
+                    let some = all.after(&after).take(limit.min(PAGE_MAX));
+                    some.map(|(filter, record)| (filter.into(), record)).collect()
+                }));
+            }
+        }
+    }
+
+    fn start_query(&mut self, survey: RunningQuery) {
+        if self.state.admin_queries.under_way < ADMIN_QUERIES_MAX {
+            self.state.admin_queries.under_way += 1;
+            self.begin(Job::AdminQuery(Box::new(survey)));
+        } else {
+            self.state.counters().orders_refused.add(1);
+        }
+    }
+
+    /// One slice of a survey, and how many steps it took.
+    pub(crate) fn continue_query(&mut self, survey: RunningQuery) -> (JobProgress, usize) {
+        let state = &mut self.state;
+        if !survey.is_awaited() {
+            state.counters().surveys_abandoned.add(1);
+            state.admin_queries.under_way -= 1;
+            return (JobProgress::Done, 1);
+        }
+        let (left, steps) = match survey {
+            RunningQuery::Clients(mut search, reply) => match search.advance(state) {
+                steps if search.is_done() => {
+                    let page = search.finish(state);
+                    state.admin_queries.found.push(PendingAnswer::Clients(page, reply));
+                    (None, steps)
+                }
+                steps => (Some(RunningQuery::Clients(search, reply)), steps),
+            },
+            RunningQuery::Why(mut walk, reply) => match walk.advance(state) {
+                steps if walk.is_done() => {
+                    reply.send(walk.explain(self));
+                    (None, steps)
+                }
+                steps => (Some(RunningQuery::Why(walk, reply)), steps),
+            },
+            RunningQuery::Retained(mut search, reply) => {
+                match search.advance(state.context.exchange(), state.clock.now_ms()) {
+                    steps if search.is_done() => {
+                        reply.send(search.finish());
+                        (None, steps)
+                    }
+                    steps => (Some(RunningQuery::Retained(search, reply)), steps),
+                }
+            }
+            RunningQuery::Topics(mut search, reply) => {
+                match search.advance(state.context.exchange(), state.clock.now_ms()) {
+                    steps if search.is_done() => {
+                        reply.send(search.finish());
+                        (None, steps)
+                    }
+                    steps => (Some(RunningQuery::Topics(search, reply)), steps),
+                }
+            }
+            RunningQuery::Remove(mut removal, reply) => match self.go_on_removing(&mut removal) {
+                steps if removal.is_done() => {
+                    reply.send(removal.finish());
+                    (None, steps)
+                }
+                steps => (Some(RunningQuery::Remove(removal, reply)), steps),
+            },
+            RunningQuery::Fetch(mut fetch, reply) => {
+                match fetch.look(state) {
+                    Ok(fetched) => reply.send(fetched),
+                    // It goes on when the message has been read.
+                    Err(cold) => {
+                        state.read_to_show(fetch, reply, cold);
+                        return (JobProgress::Done, 1);
+                    }
+                }
+                (None, 1)
+            }
+        };
+        match left {
+            Some(left) => (JobProgress::Unfinished(Job::AdminQuery(Box::new(left))), steps),
+            None => {
+                self.state.admin_queries.under_way -= 1;
+                (JobProgress::Done, steps)
+            }
+        }
+    }
+
+    /// Asks the surroundings for the addresses that answers lack, and gives the answers.
+    #[inline]
+    pub(crate) fn answer_admin_queries(&mut self, io: &mut impl Io<M>) {
+        if !self.state.admin_queries.found.is_empty() {
+            self.answer_all(io);
+        }
+    }
+
+    #[cold]
+    fn answer_all(&mut self, io: &mut impl Io<M>) {
+        let mut complete = |summary: &mut ClientSummary, id: Option<ConnectionId>| {
+            if let (Some(id), Some(connection)) = (id, &mut summary.connection)
+                && connection.peer.is_none()
+            {
+                connection.peer = io.peer(id);
+            }
+        };
+        for found in std::mem::take(&mut self.state.admin_queries.found) {
+            match found {
+                PendingAnswer::Clients(mut page, reply) => {
+                    page.clients.iter_mut().for_each(|(_, summary)| complete(summary, summary.id));
+                    reply.send(page);
+                }
+                PendingAnswer::Client(mut detail, reply) => {
+                    let id = detail.summary.id;
+                    complete(&mut detail.summary, id);
+                    reply.send(Some(*detail));
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,150 @@
+//! What operators watch of the messages that are published: a copy of each that a filter covers, as many as they ask for in a second.
+//!
+//! While nobody watches, a message costs one look at an empty list.
+
+mod steps;
+
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use tautwire_protocol::QoS;
+
+use crate::operations::trace::{TraceState, Tracer};
+
+/// A message that somebody watches.
+#[derive(Clone, PartialEq, Eq)]
+pub struct TappedMessage {
+    /// When it was published, in milliseconds since the Unix epoch.
+    pub at_ms: u64,
+    /// Its topic, mount point included.
+    pub topic: Box<str>,
+    /// QoS at which it was published.
+    pub qos: QoS,
+    /// RETAIN flag as published.
+    pub retain: bool,
+    /// Who has published it; `None` for the broker itself, operators, and wills of sessions that have ended.
+    pub client_id: Option<Box<str>>,
+    /// Properties as they stood on the wire.
+    pub properties: Box<[u8]>,
+    /// The payload, at most 4 KiB of it.
+    pub payload: Box<[u8]>,
+    /// Bytes of the whole payload.
+    pub payload_bytes: usize,
+}
+
+/// Says the sizes, never the payload.
+impl fmt::Debug for TappedMessage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let TappedMessage { topic, payload_bytes, .. } = self;
+        f.debug_struct("TappedMessage")
+            .field("topic", topic)
+            .field("payload_bytes", payload_bytes)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Somebody who watches, on all shards.
+pub struct Tap {
+    filter: Box<str>,
+    rate_per_s: u32,
+    /// The second at hand, and how many messages have been taken in it.
+    window: AtomicU64,
+    skipped: AtomicU64,
+    sink: Box<dyn Fn(TappedMessage) -> bool + Send + Sync>,
+}
+
+impl fmt::Debug for Tap {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Tap")
+            .field("filter", &self.filter)
+            .field("rate_per_s", &self.rate_per_s)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Tap {
+    /// One for the messages that `filter` covers, at most `rate_per_s` in a second over all shards. `sink` is called on the shards' threads: it
+    /// must not wait, and says whether there was room.
+    pub fn new(filter: Box<str>, rate_per_s: u32, sink: impl Fn(TappedMessage) -> bool + Send + Sync + 'static) -> Tap {
+        let (window, skipped) = (AtomicU64::new(0), AtomicU64::new(0));
+        Tap { filter, rate_per_s, window, skipped, sink: Box::new(sink) }
+    }
+
+    /// How many messages were left out since this was last asked.
+    pub fn take_skipped(&self) -> u64 {
+        self.skipped.swap(0, Ordering::Relaxed)
+    }
+
+    fn try_send(&self, now_ms: u64, make: impl FnOnce() -> TappedMessage) {
+        if !self.admits(now_ms) || !(self.sink)(make()) {
+            self.skipped.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    /// Takes one of the messages of this second, if there is one left.
+    fn admits(&self, now_ms: u64) -> bool {
+        let second = (now_ms / 1_000) << 32;
+        let take = |window: u64| {
+            let taken = if window & !u64::from(u32::MAX) == second { window & u64::from(u32::MAX) } else { 0 };
+            (taken < u64::from(self.rate_per_s)).then_some(second | (taken + 1))
+        };
+        self.window.fetch_update(Ordering::Relaxed, Ordering::Relaxed, take).is_ok()
+    }
+}
+
+/// Those who watch, as one shard knows them, and who wants traces.
+#[derive(Debug, Default)]
+pub(crate) struct TapState {
+    is_open: bool,
+    taps: Arc<[Arc<Tap>]>,
+    pub(crate) traces: TraceState,
+}
+
+impl TapState {
+    pub(crate) fn apply(&mut self, taps: &Arc<[Arc<Tap>]>, tracer: Option<Arc<Tracer>>) {
+        self.taps = taps.clone();
+        self.traces.apply(tracer);
+        self.is_open = !self.taps.is_empty() || self.traces.is_wanted();
+    }
+
+    /// Whether there is anybody to be told of a message.
+    #[inline]
+    pub(crate) fn is_open(&self) -> bool {
+        self.is_open
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_second_brings_no_more_than_the_rate_and_the_rest_is_counted() {
+        let tapped = || TappedMessage {
+            at_ms: 0,
+            topic: "t".into(),
+            qos: QoS::AtMostOnce,
+            retain: false,
+            client_id: None,
+            properties: [].into(),
+            payload: [].into(),
+            payload_bytes: 0,
+        };
+        let taken = Arc::new(AtomicU64::new(0));
+        let counted = taken.clone();
+        // One that takes 12 messages in all.
+        let tap = Tap::new("#".into(), 5, move |_| counted.fetch_add(1, Ordering::Relaxed) < 12);
+        let offered = |now_ms| (0..8).for_each(|_| tap.try_send(now_ms, tapped));
+        offered(1_000_000);
+        assert_eq!((taken.load(Ordering::Relaxed), tap.take_skipped()), (5, 3));
+        offered(1_000_999);
+        assert_eq!((taken.load(Ordering::Relaxed), tap.take_skipped()), (5, 8));
+        // The clock is set back.
+        offered(999_000);
+        assert_eq!((taken.load(Ordering::Relaxed), tap.take_skipped()), (10, 3));
+        offered(2_000_000);
+        assert_eq!((taken.load(Ordering::Relaxed), tap.take_skipped()), (15, 6), "there was no room for three of them");
+        assert_eq!(tap.take_skipped(), 0);
+    }
+}

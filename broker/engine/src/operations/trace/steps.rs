@@ -1,0 +1,178 @@
+//! What [`super`] does with several parts of a shard.
+
+use tautwire_message::MessageRef;
+use tautwire_protocol::{QoS, ReasonCode};
+use tautwire_session::{Outbound, split_session_name};
+
+use super::{OpenSpan, Span, Step, Trace, Tracer, mixed, span_id};
+use crate::index::SessionIndex;
+use crate::mode::Mode;
+use crate::routing::route::MessageSource;
+use crate::shard::ShardState;
+
+/// Receivers of one message, on each shard, that have a span of their own.
+const DELIVERIES_MAX: usize = 16;
+
+/// Spans of a shard whose acknowledgement waits for the log.
+const OPEN_MAX: usize = 256;
+
+/// The salt of the span in which a message is published. That of its receivers is above.
+const PUBLISH_SALT: u64 = 3;
+
+/// What is added to the salt of a receiver for the span in which a message leaves its queue. Shards and sessions have fewer bits.
+const FROM_QUEUE: u64 = 1 << 62;
+
+impl<M: Mode> ShardState<M> {
+    /// Tells of a message that has been published, and handed to `receivers` of this shard. `reason` is how it is answered.
+    #[cold]
+    pub(crate) fn trace(
+        &mut self,
+        message: &MessageRef<'_>,
+        publisher: MessageSource,
+        reason: ReasonCode,
+        receivers: impl Iterator<Item = (SessionIndex, QoS)>,
+    ) {
+        let Some(tracer) = self.tap.traces.tracer.clone() else { return };
+        // What the broker says of itself is no message of anybody.
+        if publisher == MessageSource::Broker || message.topic.starts_with("$SYS/") {
+            return;
+        }
+        let Some(trace) = tracer.trace_of(message) else { return };
+        let mut skipped = 0;
+        for (number, (session, qos)) in receivers.enumerate() {
+            if number >= DELIVERIES_MAX {
+                skipped += 1;
+            } else if let Some(span) = self.delivery(&trace, message, session, qos) {
+                tracer.sink.take(span);
+            }
+        }
+        if skipped > 0 {
+            tracer.sink.skip(skipped);
+        }
+        if let MessageSource::Session(session) = publisher {
+            self.trace_publish(&tracer, &trace, message, session, reason);
+        }
+    }
+
+    /// Tells of a message that goes to one receiver, as the member of a shared subscription whose turn it is.
+    #[cold]
+    pub(crate) fn trace_member(&self, message: &MessageRef<'_>, session: SessionIndex, qos: QoS) {
+        if let Some(tracer) = &self.tap.traces.tracer
+            && let Some(trace) = tracer.trace_of(message)
+            && let Some(span) = self.delivery(&trace, message, session, qos)
+        {
+            tracer.sink.take(span);
+        }
+    }
+
+    /// Tells of a message that leaves the queue of its receiver.
+    #[cold]
+    pub(crate) fn trace_from_queue(&self, message: &MessageRef<'_>, session: SessionIndex, qos: QoS) {
+        self.trace_later(Step::Send, FROM_QUEUE, message, session, qos);
+    }
+
+    /// Tells of a message that is sent once more: after a reconnection, or because a subscription is owed what its topic retains.
+    #[cold]
+    pub(crate) fn trace_resend(&mut self, step: Step, message: &MessageRef<'_>, session: SessionIndex, qos: QoS) {
+        // The same session may get it any number of times, in the same millisecond too, and in another run of the broker.
+        self.tap.traces.again += 1;
+        let salt = mixed(message.id, self.clock.now_ms()).wrapping_add(self.tap.traces.again);
+        self.trace_later(step, salt, message, session, qos);
+    }
+
+    fn trace_later(&self, step: Step, salt: u64, message: &MessageRef<'_>, session: SessionIndex, qos: QoS) {
+        if let Some(tracer) = &self.tap.traces.tracer
+            && !message.topic.starts_with("$SYS/")
+            && let Some(trace) = tracer.trace_of(message)
+        {
+            tracer.sink.take(self.delivery_span(step, salt, &trace, message, session, qos));
+        }
+    }
+
+    fn trace_publish(
+        &mut self,
+        tracer: &Tracer,
+        trace: &Trace,
+        message: &MessageRef<'_>,
+        session: SessionIndex,
+        reason: ReasonCode,
+    ) {
+        let mut span = self.span(Step::Publish(reason), trace, message, session);
+        span.span_id = span_id(message.id, PUBLISH_SALT);
+        span.parent_id = trace.parent_id;
+        span.is_parent_remote = trace.parent_id.is_some();
+        let waits = M::SPANS_WAIT && message.qos != QoS::AtMostOnce;
+        match self.sessions.connection(session).filter(|_| waits) {
+            None => tracer.sink.take(span),
+            Some(_) if self.tap.traces.open.len() >= OPEN_MAX => tracer.sink.skip(1),
+            Some(connection) => {
+                let connection = self.connections.id(connection);
+                self.tap.traces.open.push(OpenSpan { span, connection, until: None });
+            }
+        }
+    }
+
+    fn delivery(&self, trace: &Trace, message: &MessageRef<'_>, session: SessionIndex, qos: QoS) -> Option<Span> {
+        let last = self.sessions[session].outbound().and_then(Outbound::back);
+        let waits = qos != QoS::AtMostOnce && last.is_some_and(|last| last.message.id() == message.id);
+        let step = match self.sessions.connection(session) {
+            _ if waits => Step::Queue,
+            Some(_) => Step::Send,
+            // QoS 0 is not kept for those who are away, and a queue may be full.
+            None => return None,
+        };
+        Some(self.delivery_span(step, 0, trace, message, session, qos))
+    }
+
+    fn delivery_span(
+        &self,
+        step: Step,
+        salt: u64,
+        trace: &Trace,
+        message: &MessageRef<'_>,
+        session: SessionIndex,
+        qos: QoS,
+    ) -> Span {
+        let place = u64::from(self.context.shard().0) << 32 | session.number() as u64;
+        let mut span = self.span(step, trace, message, session);
+        span.span_id = span_id(message.id, salt.wrapping_add(PUBLISH_SALT + 1 + place));
+        span.parent_id = Some(span_id(message.id, PUBLISH_SALT));
+        span.qos = qos;
+        span
+    }
+
+    /// A span of a session, without its place in the trace.
+    fn span(&self, step: Step, trace: &Trace, message: &MessageRef<'_>, session: SessionIndex) -> Span {
+        Span {
+            step,
+            trace_id: trace.trace_id,
+            span_id: [0; 8],
+            parent_id: None,
+            is_parent_remote: false,
+            trace_state: trace.state.clone(),
+            message: message.id,
+            topic: message.topic.into(),
+            client_id: Some(split_session_name(self.sessions[session].name()).1.into()),
+            qos: message.qos,
+            payload_bytes: message.payload.len(),
+            began_at_ms: self.clock.now_ms(),
+        }
+    }
+
+    /// Ends the spans whose acknowledgement has left. To be called when a turn is over.
+    #[cold]
+    pub(crate) fn end_spans(&mut self) {
+        let Some(tracer) = self.tap.traces.tracer.clone() else { return };
+        for mut open in std::mem::take(&mut self.tap.traces.open) {
+            // The oldest and the youngest acknowledgement that wait: they leave one after the other.
+            let waiting = self.connections.get(open.connection).and_then(|connection| connection.delayed_positions());
+            let until = open.until.or(waiting.map(|(_, last)| last));
+            if waiting.zip(until).is_some_and(|((first, _), until)| first <= until) {
+                open.until = until;
+                self.tap.traces.open.push(open);
+            } else {
+                tracer.sink.take(open.span);
+            }
+        }
+    }
+}

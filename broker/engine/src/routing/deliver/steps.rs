@@ -1,0 +1,667 @@
+//! What [`super`] does with several parts of a shard.
+
+use std::sync::Arc;
+
+use tautwire_memory::MemoryLedger;
+use tautwire_message::Format;
+use tautwire_message::{Body, Message, MessageRef};
+use tautwire_protocol::{PacketId, PubRelReason, QoS, SubscriptionId};
+use tautwire_router::Progress;
+use tautwire_session::{Change, Outbound, PendingMessage, Resend, SubscriptionIds};
+
+use super::DeliveryOptions;
+use crate::connection::ack::Ack;
+use crate::connection::connections::{Connection, Replay, TopicAlias};
+use crate::index::{ConnectionIndex, SessionIndex};
+use crate::mode::{Fit, Mode};
+use crate::operations::trace::Step;
+use crate::routing::publish_packets::{self, OutgoingPublish, PublishHeader, with_alias};
+use crate::routing::scans::CLIENT_STEPS;
+use crate::routing::transcoding::FormatRequest;
+use crate::session::drops::DropReason;
+use crate::shard::ShardState;
+use crate::storage::spill::LoadError;
+
+/// What came of sending a retained message.
+enum ReplayStep {
+    /// One has been dealt with.
+    One,
+    /// None is due or may be sent yet; what waits in the queue goes on.
+    None,
+    /// It must be found first, and nothing may be sent before it.
+    Later,
+}
+
+impl<M: Mode> ShardState<M> {
+    /// Delivers a message to a session of this shard: at once where its client can take it, else by its queue.
+    #[inline]
+    pub(crate) fn deliver(
+        &mut self,
+        session: SessionIndex,
+        outgoing: &mut OutgoingPublish<'_>,
+        options: DeliveryOptions<'_>,
+    ) {
+        match (options.qos, self.sessions.connection(session)) {
+            (QoS::AtMostOnce, Some(connection)) => self.deliver_at_most_once(connection, outgoing, options),
+            // QoS 0 is not kept for those who are away [MQTT 5.0 section 4.1].
+            (QoS::AtMostOnce, None) => {}
+            (_, connection) => self.deliver_acknowledged(session, connection, outgoing, options),
+        }
+    }
+
+    #[inline(always)]
+    pub(crate) fn deliver_at_most_once(
+        &mut self,
+        index: ConnectionIndex,
+        outgoing: &OutgoingPublish<'_>,
+        options: DeliveryOptions<'_>,
+    ) {
+        let connection = &self.connections[index];
+        let pending = connection.pending_bytes();
+        if !self.memory.has_output_room(pending, outgoing.message.payload.len()) {
+            self.drop_output_full(index, outgoing);
+            return;
+        }
+        if !outgoing.has_room {
+            // What has room is not of the log. What is of a group, its home has seen to.
+            if options.share.is_none() && M::was_already_sent(self, index, outgoing.message.id) {
+                return;
+            }
+            if !self.memory.reserve_memory(pending, outgoing.message.payload.len()) {
+                self.counters().dropped_memory_full.add(1);
+                self.record_drop_at(index, DropReason::MemoryFull, outgoing.message.topic);
+                return;
+            }
+        }
+        if self.write_publish(index, outgoing, options, None, false) {
+            self.latency_recorder.record_delivered(QoS::AtMostOnce, 1);
+        } else {
+            self.count_unsendable(index, outgoing.message.topic);
+        }
+    }
+
+    #[cold]
+    fn drop_output_full(&mut self, index: ConnectionIndex, outgoing: &OutgoingPublish<'_>) {
+        if M::was_already_sent(self, index, outgoing.message.id) {
+            return;
+        }
+        self.counters().dropped_output_full.add(1);
+        self.record_drop_at(index, DropReason::OutputFull, outgoing.message.topic);
+    }
+
+    #[cold]
+    fn record_drop_at(&mut self, index: ConnectionIndex, reason: DropReason, topic: &str) {
+        if let Some(session) = self.connections[index].session() {
+            self.record_drop(session, reason, topic);
+        }
+    }
+
+    // Not in `deliver`, which is the way of every message.
+    #[inline(never)]
+    fn deliver_acknowledged(
+        &mut self,
+        session: SessionIndex,
+        connection: Option<ConnectionIndex>,
+        outgoing: &mut OutgoingPublish<'_>,
+        options: DeliveryOptions<'_>,
+    ) {
+        if connection.is_none() && !self.sessions.is_alive(session) {
+            return;
+        }
+        let delivery = delivery(outgoing, options, self.memory.ledger());
+        if !self.ensure_queue_space(session, &delivery, outgoing.message.topic) {
+            return;
+        }
+        if let Some(index) = connection
+            && let Some(packet_id) = self.free_packet_id(session, index)
+        {
+            self.send_now(session, index, packet_id, delivery, outgoing, options);
+        } else {
+            self.counters().messages_held_back.add(u64::from(connection.is_some()));
+            self.commit(session, Change::Queued(delivery));
+        }
+        self.throttle_if_full(session, outgoing.message.topic);
+    }
+
+    /// Sends a QoS 1 or 2 message without its having waited.
+    fn send_now(
+        &mut self,
+        session: SessionIndex,
+        index: ConnectionIndex,
+        packet_id: PacketId,
+        delivery: PendingMessage,
+        outgoing: &OutgoingPublish<'_>,
+        options: DeliveryOptions<'_>,
+    ) {
+        if !self.fits(index, &outgoing.message, options.subscription_ids) {
+            // [MQTT-3.1.2-25]
+            self.count_unsendable(index, outgoing.message.topic);
+            M::settle(self, self.sessions.key(session), &delivery);
+            return;
+        }
+        self.commit_inline(session, Change::Started(delivery));
+        if options.qos == QoS::ExactlyOnce && self.is_persisted(session) {
+            self.acknowledge(index, Ack::Deliver(packet_id, !outgoing.is_retained_replay));
+        } else {
+            self.write_publish(index, outgoing, options, Some(packet_id), false);
+            self.latency_recorder.record_started(options.qos, !outgoing.is_retained_replay);
+        }
+    }
+
+    /// The identifier for a message that need not wait: nothing waits before it and the client's window has room.
+    pub(crate) fn free_packet_id(&self, session: SessionIndex, index: ConnectionIndex) -> Option<PacketId> {
+        let waits = self.sessions[session].outbound().is_some_and(|outbound| outbound.queued() > 0)
+            || self.connections[index].has_replays();
+        if waits { None } else { self.next_id_in_window(session, index) }
+    }
+
+    /// The next identifier, if the client's window and output have room.
+    fn next_id_in_window(&self, session: SessionIndex, index: ConnectionIndex) -> Option<PacketId> {
+        let connection = &self.connections[index];
+        if connection.pending_bytes() > self.memory.output_max_bytes() {
+            return None;
+        }
+        let send_maximum = usize::from(connection.connect_parameters().send_maximum);
+        let open = self.sessions[session]
+            .outbound()
+            .is_none_or(|outbound| outbound.is_resent() && outbound.in_flight() < send_maximum);
+        if open && self.has_send_quota(session) { self.sessions[session].next_packet_id() } else { None }
+    }
+
+    /// Sends what waits for the client of `session`, as far as the client's window and output allow. For `ShardState::send_pending`.
+    #[inline(never)]
+    pub(crate) fn fill_window(&mut self, session: SessionIndex, index: ConnectionIndex) {
+        if !self.connections[index].is_open() {
+            return;
+        }
+        let mut portion = CLIENT_STEPS;
+        while self.connections[index].pending_bytes() <= self.memory.output_max_bytes() {
+            if self.resend_next(session, index) {
+                continue;
+            }
+            if self.connections[index].has_replays() {
+                match self.replay_next(session, index, &mut portion) {
+                    ReplayStep::One => continue,
+                    ReplayStep::None => {}
+                    ReplayStep::Later => return,
+                }
+            }
+            if !self.send_queued(session, index) {
+                return;
+            }
+        }
+    }
+
+    /// Sends again one packet of the window, after a reconnection; false where none is due or may be sent yet.
+    fn resend_next(&mut self, session: SessionIndex, index: ConnectionIndex) -> bool {
+        let send_maximum = usize::from(self.connections[index].connect_parameters().send_maximum);
+        let Some(outbound) = self.sessions.entry(session).outbound() else { return false };
+        if outbound.is_resent() || outbound.in_flight() >= send_maximum {
+            return false;
+        }
+        let mut read = None;
+        if M::SPILLS {
+            match self.read_to_resend(session, index) {
+                Ok(message) => read = message,
+                Err(_) => return false,
+            }
+        }
+        let Some(outbound) = self.sessions.entry(session).outbound() else { return false };
+        match outbound.resend() {
+            None => false,
+            Some(Resend::Release(packet_id)) => {
+                self.acknowledge(index, Ack::Release(packet_id, PubRelReason::Success));
+                true
+            }
+            Some(Resend::Publish(packet_id, delivery)) => {
+                let mut delivery = delivery.clone();
+                if let Some(message) = read {
+                    delivery.message = message.into();
+                }
+                let topic = delivery.message.loaded().map(|message| message.topic());
+                if topic.is_some_and(|topic| !self.can_still_receive(index, &delivery, topic)) {
+                    // The session may have been another user's when the message was sent.
+                    self.counters().dropped_not_authorized.add(1);
+                    self.record_drop(session, DropReason::NotAuthorized, topic.unwrap_or_default());
+                    self.cancel_resend(session, index, packet_id, delivery.qos);
+                } else if !self.write_delivery(index, &delivery, Some(packet_id), true) {
+                    // It is too large for what the client accepts now [MQTT-3.1.2-25].
+                    self.counters().dropped_too_large.add(1);
+                    self.record_drop(session, DropReason::TooLarge, topic.unwrap_or_default());
+                    self.cancel_resend(session, index, packet_id, delivery.qos);
+                } else if self.tap.is_open()
+                    && let Some(message) = delivery.message.loaded()
+                {
+                    self.trace_resend(Step::Resend, &message.as_ref(), session, delivery.qos);
+                }
+                true
+            }
+        }
+    }
+
+    /// A message of the window is not sent again. The client may hold its identifier from before, so one of QoS 2 is released in
+    /// order.
+    fn cancel_resend(&mut self, session: SessionIndex, index: ConnectionIndex, packet_id: PacketId, qos: QoS) {
+        if qos == QoS::ExactlyOnce {
+            self.commit(session, Change::Received(packet_id));
+            self.acknowledge(index, Ack::Release(packet_id, PubRelReason::Success));
+        } else {
+            self.commit(session, Change::Completed(packet_id));
+        }
+    }
+
+    /// Sends the message that has waited longest; false where none waits or it may not be sent yet.
+    fn send_queued(&mut self, session: SessionIndex, index: ConnectionIndex) -> bool {
+        let send_maximum = usize::from(self.connections[index].connect_parameters().send_maximum);
+        let Some(outbound) = self.sessions[session].outbound() else { return false };
+        let Some(front) = outbound.front() else { return false };
+        if !outbound.is_resent() {
+            return false;
+        }
+        if front.message.is_expired(self.clock.now_ms()) {
+            // [MQTT-3.3.2-5]
+            self.counters().dropped_expired.add(1);
+            self.record_front_drop(session, DropReason::Expired);
+            self.commit(session, Change::Unqueued);
+            return true;
+        }
+        if outbound.in_flight() >= send_maximum || !self.has_send_quota(session) {
+            return false;
+        }
+        let Some(packet_id) = outbound.next_packet_id() else { return false };
+        if M::SPILLS && !self.load_front(session, index) {
+            return false;
+        }
+        let Some(delivery) = self.sessions[session].outbound().and_then(Outbound::front).cloned() else { return false };
+        let Some(message) = self.in_memory(delivery.message.loaded()) else { return false };
+        if !self.fits(index, &message.as_ref(), delivery.subscription_ids.as_slice()) {
+            self.count_unsendable(index, message.topic());
+            self.commit(session, Change::Unqueued);
+            return true;
+        }
+        if !self.can_still_receive(index, &delivery, message.topic()) {
+            self.counters().dropped_not_authorized.add(1);
+            self.record_drop(session, DropReason::NotAuthorized, message.topic());
+            self.commit(session, Change::Unqueued);
+            return true;
+        }
+        self.commit(session, Change::StartedQueued);
+        if self.sessions[session].outbound().is_none_or(|outbound| outbound.queued() == 0) {
+            self.end_episode(session);
+        }
+        if delivery.qos == QoS::ExactlyOnce && self.is_persisted(session) {
+            self.acknowledge(index, Ack::Deliver(packet_id, false));
+        } else {
+            self.write_delivery(index, &delivery, Some(packet_id), false);
+        }
+        if self.tap.is_open() {
+            self.trace_from_queue(&message.as_ref(), session, delivery.qos);
+        }
+        true
+    }
+
+    /// Sends one retained message that a new subscription is owed, after what waited when it was made and before what has
+    /// come since. `portion` is how many steps the search for it may take.
+    fn replay_next(&mut self, session: SessionIndex, index: ConnectionIndex, portion: &mut u64) -> ReplayStep {
+        let packet_id = self.next_id_in_window(session, index);
+        let left_queue = self.sessions[session].outbound().map_or(u64::MAX, Outbound::left_queue);
+        let replays = self.connections[index].replays();
+        let Some(replay) = replays.front_mut() else { return ReplayStep::None };
+        let queue_goes_first = left_queue < replay.after;
+        let found = match replay.next.take() {
+            Some(body) => Progress::Found(body),
+            None => self.scans.next(self.context.exchange(), &mut replay.scan, portion),
+        };
+        let body = match found {
+            Progress::Found(body) => body,
+            Progress::Paused => {
+                self.defer_scan(index);
+                return if queue_goes_first { ReplayStep::None } else { ReplayStep::Later };
+            }
+            Progress::Ended => {
+                replays.pop_front();
+                return ReplayStep::One;
+            }
+        };
+        let (qos, identifier, format) = (replay.qos.min(body.qos()), replay.identifier, replay.format);
+        if qos != QoS::AtMostOnce && (queue_goes_first || packet_id.is_none()) {
+            replay.next = Some(body);
+            return ReplayStep::None;
+        }
+        if qos != QoS::AtMostOnce {
+            match M::fits_into_session(self, session, body.allocated_bytes()) {
+                Fit::Now => {}
+                Fit::Later => {
+                    if let Some(replay) = self.connections[index].replays().front_mut() {
+                        replay.next = Some(body);
+                    }
+                    return ReplayStep::Later;
+                }
+                Fit::Never => {
+                    self.counters().dropped_too_large.add(1);
+                    self.record_drop(
+                        session,
+                        DropReason::TooLarge,
+                        body.loaded().map_or("", |message| message.topic()),
+                    );
+                    return ReplayStep::One;
+                }
+            }
+        }
+        let message = match body {
+            Body::Loaded(message) => message,
+            Body::Spilled(cold) => match self.read_for_replay(index, &cold) {
+                Ok(message) => message,
+                Err(unread) => {
+                    if let Some(replay) = self.connections[index].replays().front_mut() {
+                        replay.next = Some(Body::Spilled(cold));
+                    }
+                    // What cannot be read holds up nothing else.
+                    let is_last = unread == LoadError::Failed || queue_goes_first;
+                    return if is_last { ReplayStep::None } else { ReplayStep::Later };
+                }
+            },
+        };
+        if !self.is_current(&message) || self.is_delivered_live(index, &message) || self.is_withheld(&message.as_ref())
+        {
+            return ReplayStep::One;
+        }
+        match M::may_be_shown(self, index, &message) {
+            Fit::Now => {}
+            Fit::Later => {
+                if let Some(replay) = self.connections[index].replays().front_mut() {
+                    replay.next = Some(Body::Loaded(message));
+                }
+                // It holds up nothing else.
+                return ReplayStep::None;
+            }
+            Fit::Never => return ReplayStep::One,
+        }
+        let is_v5 = self.connections[index].is_v5();
+        let Some(message) = self.transcode_retained(session, message, format, is_v5) else { return ReplayStep::One };
+        self.scans.spend(message.payload().len());
+        let options = retained_options(qos, identifier.as_slice());
+        if self.tap.is_open() && self.fits(index, &message.as_ref(), identifier.as_slice()) {
+            self.trace_resend(Step::Retained, &message.as_ref(), session, qos);
+        }
+        match packet_id.filter(|_| qos != QoS::AtMostOnce) {
+            Some(packet_id) => {
+                let mut outgoing = OutgoingPublish { is_retained_replay: true, ..OutgoingPublish::of(&message) };
+                let delivery = delivery(&mut outgoing, options, self.memory.ledger());
+                self.send_now(session, index, packet_id, delivery, &outgoing, options);
+            }
+            None if self.write_publish(index, &OutgoingPublish::of(&message), options, None, false) => {}
+            None => self.count_unsendable(index, message.topic()),
+        }
+        ReplayStep::One
+    }
+
+    /// Notes what a subscription is owed; an older debt for the same filter is settled with the new one.
+    pub(crate) fn add_replay(&mut self, index: ConnectionIndex, replay: Replay) {
+        let replays = self.connections[index].replays();
+        if replay.replaces {
+            replays.retain(|owed| owed.scan.filter() != replay.scan.filter() || owed.format != replay.format);
+        }
+        replays.push_back(replay);
+    }
+
+    /// A client is owed nothing more for a subscription.
+    pub(crate) fn cancel_replay(
+        &mut self,
+        session: SessionIndex,
+        index: ConnectionIndex,
+        filter: &str,
+        format: Option<Format>,
+    ) {
+        let key = self.sessions.key(session);
+        self.scans.cancel_replay(&key, filter, format);
+        self.spill.cancel_replay(&key, filter, format);
+        if !self.connections[index].has_replays() {
+            return;
+        }
+        let replays = self.connections[index].replays();
+        replays.retain(|owed| owed.scan.filter() != filter || owed.format != format);
+    }
+
+    /// What a client is owed for a subscription is sent by its new terms.
+    pub(crate) fn update_replay(
+        &mut self,
+        index: ConnectionIndex,
+        wanted: FormatRequest<'_>,
+        qos: QoS,
+        identifier: Option<SubscriptionId>,
+    ) {
+        if !self.connections[index].has_replays() {
+            return;
+        }
+        for owed in self.connections[index].replays() {
+            if owed.scan.filter() == wanted.filter && owed.format == wanted.format {
+                (owed.qos, owed.identifier) = (qos, identifier);
+            }
+        }
+    }
+
+    /// The client has gone before it got all retained messages it was owed. If its session goes on, those that are
+    /// acknowledged wait in its queue, as far as that has room.
+    pub(crate) fn finish_replay(&mut self, session: Option<SessionIndex>, mut replay: Replay) {
+        let Some(session) = session.filter(|_| replay.qos != QoS::AtMostOnce) else { return };
+        let mut portion = CLIENT_STEPS;
+        loop {
+            let found = match replay.next.take() {
+                Some(body) => Progress::Found(body),
+                None => self.scans.next(self.context.exchange(), &mut replay.scan, &mut portion),
+            };
+            let body = match found {
+                Progress::Found(body) => body,
+                Progress::Paused => {
+                    self.defer_settling(session, replay);
+                    return;
+                }
+                Progress::Ended => return,
+            };
+            let qos = replay.qos.min(body.qos());
+            if qos == QoS::AtMostOnce {
+                continue;
+            }
+            // Before it is read, which would be in vain.
+            let topic = body.loaded().map_or("", |message| message.topic());
+            if !self.can_queue_retained(session, topic, body.allocated_bytes() + size_of::<PendingMessage>()) {
+                return;
+            }
+            let message = match body {
+                Body::Loaded(message) => message,
+                Body::Spilled(cold) => match self.read_to_settle(session, replay, &cold) {
+                    Some((kept, message)) => {
+                        replay = kept;
+                        message
+                    }
+                    None => return,
+                },
+            };
+            if !self.is_current(&message) || replay.live_from.as_ref().is_some_and(|start| start.brings(message.id())) {
+                continue;
+            }
+            let Some(message) = self.transcode_retained(session, message, replay.format, false) else { continue };
+            self.scans.spend(message.payload().len());
+            let options = retained_options(qos, replay.identifier.as_slice());
+            let delivery = delivery(&mut OutgoingPublish::of(&message), options, self.memory.ledger());
+            // In its format, it may be larger than what was found.
+            if !self.can_queue_retained(session, message.topic(), delivery.counted_bytes()) {
+                return;
+            }
+            self.commit(session, Change::Queued(delivery));
+        }
+    }
+
+    /// Whether a retained message has neither expired nor been replaced since it was looked up. Where it has been
+    /// replaced, the client has received the new one as it came.
+    pub(crate) fn is_current(&self, message: &Message) -> bool {
+        !message.as_ref().is_expired(self.clock.now_ms())
+            && self.context.exchange().retained_message(message.topic()).is_some_and(|held| held.id() == message.id())
+    }
+
+    /// Whether the client gets what its first replay has found as it is published.
+    fn is_delivered_live(&mut self, index: ConnectionIndex, message: &Message) -> bool {
+        let first = self.connections[index].replays().front();
+        first.and_then(|replay| replay.live_from.as_ref()).is_some_and(|start| start.brings(message.id()))
+    }
+
+    /// Sends a message of the window for the first time, unless the client has been rid of it meanwhile.
+    pub(crate) fn write_inflight(&mut self, index: ConnectionIndex, packet_id: PacketId) {
+        let session = self.connections[index].session();
+        let outbound = session.and_then(|session| self.sessions[session].outbound());
+        if let Some(delivery) = outbound.and_then(|outbound| outbound.unacknowledged(packet_id)).cloned() {
+            self.write_delivery(index, &delivery, Some(packet_id), false);
+        }
+    }
+
+    fn write_delivery(
+        &mut self,
+        index: ConnectionIndex,
+        delivery: &PendingMessage,
+        packet_id: Option<PacketId>,
+        dup: bool,
+    ) -> bool {
+        let options = DeliveryOptions {
+            qos: delivery.qos,
+            retain: delivery.retain,
+            subscription_ids: delivery.subscription_ids.as_slice(),
+            share: None,
+            is_shared: false,
+        };
+        let Some(message) = self.in_memory(delivery.message.loaded()) else { return false };
+        self.write_publish(index, &OutgoingPublish::of(message), options, packet_id, dup)
+    }
+
+    /// Whether the packet keeps to the client's Maximum Packet Size [MQTT-3.1.2-24].
+    pub(crate) fn fits(&self, index: ConnectionIndex, message: &MessageRef<'_>, ids: &[SubscriptionId]) -> bool {
+        let connection = &self.connections[index];
+        if connection.accepts_any_publish() && !publish_packets::may_be_too_long(message) {
+            return true;
+        }
+        let header = self.plain_header(connection, ids);
+        match connection.mount_point() {
+            None => with_alias(connection, header, message).is_some(),
+            Some(mount) => {
+                let view = mount.view(message);
+                view.is_some_and(|view| with_alias(connection, header, &view.message(message)).is_some())
+            }
+        }
+    }
+
+    /// A message is not sent: it is larger than the client accepts, or its topic lies outside of the client's mount point.
+    #[cold]
+    fn count_unsendable(&mut self, index: ConnectionIndex, topic: &str) {
+        let mount = self.connections[index].mount_point();
+        let is_outside = mount.is_some_and(|mount| mount.rest(topic).is_none());
+        let counters = self.counters();
+        let (counter, reason) = if is_outside {
+            (&counters.dropped_outside_mount, DropReason::OutsideMount)
+        } else {
+            (&counters.dropped_too_large, DropReason::TooLarge)
+        };
+        counter.add(1);
+        self.record_drop_at(index, reason, topic);
+    }
+
+    /// A header of a QoS 1 packet; for measuring, one of QoS 2 is the same.
+    fn plain_header<'i>(&self, connection: &Connection, subscription_ids: &'i [SubscriptionId]) -> PublishHeader<'i> {
+        PublishHeader {
+            v5: connection.is_v5(),
+            qos: QoS::AtLeastOnce,
+            dup: false,
+            retain: false,
+            packet_id: PacketId::new(1),
+            subscription_ids,
+            alias: TopicAlias::None,
+            now_ms: self.clock.now_ms(),
+        }
+    }
+
+    /// Appends a PUBLISH packet to the output; false where it would be larger than the client accepts.
+    #[inline]
+    fn write_publish(
+        &mut self,
+        index: ConnectionIndex,
+        outgoing: &OutgoingPublish<'_>,
+        options: DeliveryOptions<'_>,
+        packet_id: Option<PacketId>,
+        dup: bool,
+    ) -> bool {
+        let connection = &self.connections[index];
+        let header = PublishHeader {
+            qos: options.qos,
+            dup,
+            retain: options.retain,
+            packet_id,
+            ..self.plain_header(connection, options.subscription_ids)
+        };
+        if connection.accepts_any_publish() && !outgoing.may_be_too_long {
+            self.append_publish(index, &header, outgoing, options.is_shared);
+            return true;
+        }
+        let Some(mount) = connection.mount_point() else {
+            return self.write_fitting(index, header, outgoing, options.is_shared);
+        };
+        let Some(view) = mount.view(&outgoing.message) else { return false };
+        // Frames are shared by those who are told the full topic.
+        self.write_fitting(index, header, &outgoing.with_view(&view), false)
+    }
+
+    /// The same for a client that does not take any packet, with its topic as the client is told it.
+    fn write_fitting(
+        &mut self,
+        index: ConnectionIndex,
+        header: PublishHeader<'_>,
+        outgoing: &OutgoingPublish<'_>,
+        is_shared: bool,
+    ) -> bool {
+        let Some(header) = with_alias(&self.connections[index], header, &outgoing.message) else { return false };
+        self.connections[index].store_outgoing_alias(outgoing.message.topic, header.alias, self.memory.ledger());
+        self.append_publish(index, &header, outgoing, is_shared);
+        true
+    }
+
+    #[inline]
+    fn append_publish(
+        &mut self,
+        index: ConnectionIndex,
+        header: &PublishHeader<'_>,
+        outgoing: &OutgoingPublish<'_>,
+        is_shared: bool,
+    ) {
+        let output = self.connections.output_or_insert(index);
+        self.packets.append(header, outgoing, is_shared, output);
+        self.mark_dirty(index);
+        self.count_published(1, outgoing.message.payload.len());
+    }
+
+    /// Counts PUBLISH packets with the same payload that have been appended to outputs.
+    #[inline(always)]
+    pub(crate) fn count_published(&mut self, packets: u64, payload_bytes: usize) {
+        self.work_budget.count_deliveries(packets);
+        let counters = self.counters();
+        counters.packets_sent.add(packets);
+        counters.publishes_sent.add(packets);
+        counters.publish_bytes_sent.add(packets * payload_bytes as u64);
+    }
+}
+
+fn retained_options(qos: QoS, subscription_ids: &[SubscriptionId]) -> DeliveryOptions<'_> {
+    DeliveryOptions { qos, retain: true, subscription_ids, share: None, is_shared: false }
+}
+
+#[inline]
+fn delivery(
+    outgoing: &mut OutgoingPublish<'_>,
+    options: DeliveryOptions<'_>,
+    ledger: &Arc<MemoryLedger>,
+) -> PendingMessage {
+    PendingMessage {
+        message: outgoing.store_message(ledger).into(),
+        qos: options.qos,
+        retain: options.retain,
+        subscription_ids: SubscriptionIds::from(options.subscription_ids),
+        share: options.share.cloned(),
+    }
+}

@@ -1,0 +1,118 @@
+//! What members of shared subscriptions can take, and who is told of it.
+
+use std::sync::Arc;
+
+use tautwire_protocol::QoS;
+use tautwire_router::{GroupUpdate, MemberUpdate, SessionKey};
+use tautwire_session::PendingMessage;
+
+use crate::index::SessionIndex;
+use crate::mode::Mode;
+use crate::mutant::{Mutant, is};
+use crate::routing::publish_packets::OutgoingPublish;
+use crate::shard::ShardState;
+
+/// Queues that one member tells of its room at a time, so that it costs a bounded number of steps.
+const REPORTS_MAX: usize = 32;
+
+impl<M: Mode> ShardState<M> {
+    /// Sends what waits for the client of `session`, as far as the client's window and output allow, and grants what room is left to its
+    /// shared subscriptions.
+    #[inline]
+    pub(crate) fn send_pending(&mut self, session: SessionIndex) {
+        if let Some(index) = self.sessions.connection(session)
+            && (self.sessions.has_unsent(session) || self.connections[index].has_replays())
+        {
+            self.fill_window(session, index);
+        }
+        if self.sessions.member_credit(session).is_some() {
+            self.update_credit(session);
+        }
+    }
+
+    /// Grants the room that a member of shared subscriptions has now, and reports it where messages wait for it.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn update_credit(&mut self, session: SessionIndex) {
+        let Some(room) = self.sessions.member_credit(session).cloned() else { return };
+        if !room.grant(self.available_credit(session)) || !M::QUEUES_SHARED {
+            return;
+        }
+        let member = self.sessions.key(session);
+        let (shares, are_left) = room.take_requests(REPORTS_MAX);
+        for share in &shares {
+            self.report_to_queue(share, member);
+        }
+        if are_left {
+            self.share_queues.unanswered.push_back(member);
+        }
+    }
+
+    /// Goes on with members that have room for more queues than were told of it.
+    pub(crate) fn report_to_more_queues(&mut self) {
+        for member in std::mem::take(&mut self.share_queues.unanswered) {
+            if let Some(session) = self.sessions.at(&member) {
+                self.update_credit(session);
+            }
+        }
+    }
+
+    /// Tells the shard with the queue of a shared subscription that a member has room, or has left.
+    pub(crate) fn report_to_queue(&mut self, share: &Arc<str>, member: SessionKey) {
+        if is(Mutant::ForgetsToReportRoom) {
+            return;
+        }
+        let shard = self.queue_shard(share);
+        if shard == self.context.shard() {
+            return self.handle_member_credit(share, member);
+        }
+        let read_at_us = self.latency_recorder.read_at_us();
+        let ShardState { outboxes, memory, .. } = self;
+        if let Some(batch) = outboxes.batch_for(shard, false, read_at_us, memory.ledger()) {
+            batch.push_update(MemberUpdate { share: share.clone(), member, update: GroupUpdate::Ready });
+        }
+    }
+
+    /// How many messages of shared subscriptions the client of a session may be sent now. They do not wait in the session's queue, where
+    /// other members could not take them.
+    fn available_credit(&mut self, session: SessionIndex) -> usize {
+        let Some(index) = self.sessions.connection(session) else { return 0 };
+        if !self.connections[index].is_open() {
+            return 0;
+        }
+        if self.free_packet_id(session, index).is_none() || !self.has_room_for(session, 1) || self.is_stuck(session) {
+            return 0;
+        }
+        // What is on its way must find room when it arrives.
+        let pending_bytes = self.connections[index].pending_bytes();
+        if pending_bytes > 0 && pending_bytes + self.in_transit_max_bytes() > self.memory.output_max_bytes() {
+            return 0;
+        }
+        let send_maximum = usize::from(self.connections[index].connect_parameters().send_maximum);
+        send_maximum.saturating_sub(self.sessions[session].outbound().map_or(0, |outbound| outbound.in_flight()))
+    }
+
+    /// Whether a message that was picked for a member can be sent to it at once. Otherwise it goes to the queue of its group.
+    pub(crate) fn can_start_shared(&mut self, session: SessionIndex, delivery: &PendingMessage) -> bool {
+        if delivery.qos == QoS::AtMostOnce || !M::QUEUES_SHARED {
+            return true;
+        }
+        let Some(index) = self.sessions.connection(session) else { return false };
+        self.free_packet_id(session, index).is_some() && self.has_room_for(session, delivery.counted_bytes())
+    }
+
+    /// A message has reached a member that has no room for it after all: messages of other subscriptions have taken it, or the client has
+    /// gone.
+    #[cold]
+    pub(crate) fn return_to_group(&mut self, session: SessionIndex, delivery: &PendingMessage) {
+        // Until something is acknowledged, or the client has taken output, it would be the same again.
+        if let Some(room) = self.sessions.member_credit(session) {
+            room.grant(0);
+        }
+        let group = delivery.share.as_ref().and_then(|share| self.context.exchange().group(share));
+        match (group, delivery.message.loaded()) {
+            (Some(group), Some(message)) => self.enqueue_for_member(&group, &mut OutgoingPublish::of(message)),
+            _ => self.counters().dropped_no_member.add(1),
+        }
+    }
+}

@@ -1,0 +1,486 @@
+//! SUBSCRIBE and UNSUBSCRIBE [MQTT 5.0 sections 3.8 to 3.11].
+
+use tautwire_memory::{Charge, Kind};
+use tautwire_message::Format;
+use tautwire_protocol::{
+    DisconnectReason, Packet, QoS, RetainHandling, Subscribe, SubscribeReason, SubscriptionId, SubscriptionRequest,
+    TopicFilter, Unsubscribe, UnsubscribeReason,
+};
+use tautwire_router::{InterestChange, Member, Scan};
+use tautwire_session::{Change, SubscriptionRecord, subscription_bytes};
+
+use crate::access::CheckBudget;
+use crate::connection::ack::Ack;
+use crate::connection::connections::{LoadQueue, Replay};
+use crate::index::{ConnectionIndex, SessionIndex};
+use crate::mode::Mode;
+use crate::routing::route::{MIGRATED, Subscription};
+use crate::routing::transcoding::{self, FormatRequest};
+use crate::scheduling::jobs::PartialSubscribe;
+use crate::shard::Shard;
+
+/// A packet with more filters is worked off over several turns.
+const FILTERS_PER_TURN: usize = 64;
+/// So is what is left of one whose checks by the access rules take more steps.
+const INLINE_CHECK_STEPS_MAX: usize = 64;
+
+/// Why a subscription is not made.
+enum SubscribeError {
+    Refused(SubscribeReason),
+    /// It is not known yet whether the access rules allow it.
+    Unfinished,
+}
+
+impl From<SubscribeReason> for SubscribeError {
+    fn from(reason: SubscribeReason) -> SubscribeError {
+        SubscribeError::Refused(reason)
+    }
+}
+
+impl<M: Mode> Shard<M> {
+    pub(crate) fn on_subscribe(&mut self, index: ConnectionIndex, session: SessionIndex, subscribe: &Subscribe<'_>) {
+        if subscribe.requests.len() > self.state.config.settings().subscriptions_per_packet {
+            self.state.counters().subscriptions_refused.add(subscribe.requests.len() as u64);
+            self.disconnect(index, DisconnectReason::QuotaExceeded, "too many filters in one packet");
+            return;
+        }
+        let packet = || Packet::Subscribe(*subscribe);
+        if self.try_defer_filters(index, session, subscribe.requests.len(), packet) {
+            return;
+        }
+        let mut checks = CheckBudget::with_steps(INLINE_CHECK_STEPS_MAX);
+        let mut reasons = Vec::with_capacity(subscribe.requests.len());
+        let mut replays = Vec::new();
+        // [MQTT-3.8.4-5]
+        for request in subscribe.requests.iter() {
+            let made = self.subscribe_one(index, session, subscribe, &request, reasons.len(), &mut checks);
+            let Some((reason, replay)) = made else {
+                self.state.jobs.record_inline_steps(checks.steps_taken());
+                let begun = PartialSubscribe { reasons, replays, checks };
+                if !self.defer_filters(index, session, &packet(), begun) {
+                    self.refuse_filters(index);
+                }
+                return;
+            };
+            reasons.push(reason);
+            replays.extend(replay);
+        }
+        self.state.jobs.record_inline_steps(checks.steps_taken());
+        // Every thread routes by the new subscriptions already, so the acknowledgement keeps what it promises.
+        self.state.acknowledge(index, Ack::Subscribed(subscribe.packet_id, reasons.into()));
+        for replay in replays {
+            self.state.add_replay(index, replay);
+        }
+        self.state.send_pending(session);
+    }
+
+    /// Makes the subscription `nth` of a packet, or refuses it; gives the retained messages that are owed for it. `None` where `checks`
+    /// has too few steps left to know whether it is allowed.
+    pub(crate) fn subscribe_one(
+        &mut self,
+        index: ConnectionIndex,
+        session: SessionIndex,
+        subscribe: &Subscribe<'_>,
+        request: &SubscriptionRequest<'_>,
+        nth: usize,
+        checks: &mut CheckBudget,
+    ) -> Option<(SubscribeReason, Option<Replay>)> {
+        let made = match self.state.connections[index]
+            .mount_point()
+            .map(|mount| transcoding::mounted_filter(mount, request.filter))
+        {
+            None => self.subscribe_to(index, session, subscribe, request, nth, checks),
+            Some(filter) => filter.map_err(SubscribeError::from).and_then(|filter| {
+                let filter = TopicFilter::new(&filter).map_err(|_| SubscribeReason::TopicFilterInvalid)?;
+                let request = SubscriptionRequest { filter, ..*request };
+                self.subscribe_to(index, session, subscribe, &request, nth, checks)
+            }),
+        };
+        Some(match made {
+            Ok((qos, replay)) => (granted_reason(qos), replay),
+            Err(SubscribeError::Unfinished) => return None,
+            Err(SubscribeError::Refused(reason)) => {
+                self.state.counters().subscriptions_refused.add(1);
+                // 3.1.1 knows one failure, 0x80.
+                let is_v5 = self.state.connections[index].is_v5();
+                (if is_v5 { reason } else { SubscribeReason::UnspecifiedError }, None)
+            }
+        })
+    }
+
+    /// The same with the filter in full; gives the QoS that is granted, too.
+    fn subscribe_to(
+        &mut self,
+        index: ConnectionIndex,
+        session: SessionIndex,
+        subscribe: &Subscribe<'_>,
+        request: &SubscriptionRequest<'_>,
+        nth: usize,
+        checks: &mut CheckBudget,
+    ) -> Result<(QoS, Option<Replay>), SubscribeError> {
+        let identifier = subscribe.properties.subscription_identifier();
+        let granted = self.check_subscription(index, session, request, identifier, checks);
+        let wanted = transcoding::accepted_format(subscribe)
+            .and_then(|accepted| transcoding::requested_format(request.filter, accepted));
+        let (qos, wanted) = (granted?, wanted?);
+        let replay = self.subscribe(index, session, request, qos, identifier, wanted);
+        if request.filter.share().is_some() {
+            M::join_group(&mut self.state, session, request.filter.as_str(), (subscribe.packet_id, nth));
+        }
+        Ok((qos, replay))
+    }
+
+    pub(crate) fn on_unsubscribe(
+        &mut self,
+        index: ConnectionIndex,
+        session: SessionIndex,
+        unsubscribe: &Unsubscribe<'_>,
+    ) {
+        if unsubscribe.filters.len() > self.state.config.settings().subscriptions_per_packet {
+            self.disconnect(index, DisconnectReason::QuotaExceeded, "too many filters in one packet");
+            return;
+        }
+        let packet = || Packet::Unsubscribe(*unsubscribe);
+        if self.try_defer_filters(index, session, unsubscribe.filters.len(), packet) {
+            return;
+        }
+        // [MQTT-3.10.4-6]
+        let filters = unsubscribe.filters.iter();
+        let reasons: Vec<_> = filters.map(|filter| self.unsubscribe_one(index, session, filter)).collect();
+        self.state.acknowledge(index, Ack::Unsubscribed(unsubscribe.packet_id, reasons.into()));
+    }
+
+    pub(crate) fn unsubscribe_one(
+        &mut self,
+        index: ConnectionIndex,
+        session: SessionIndex,
+        filter: TopicFilter<'_>,
+    ) -> UnsubscribeReason {
+        let full = self.state.connections[index].mount_point().map(|mount| transcoding::mounted_filter(mount, filter));
+        let filter = match &full {
+            None => filter,
+            Some(Ok(full)) => TopicFilter::new(full).unwrap_or(filter),
+            Some(Err(_)) => return UnsubscribeReason::NoSubscriptionExisted,
+        };
+        let Some(held) = self.state.sessions[session].subscriptions().get(filter.as_str()) else {
+            return UnsubscribeReason::NoSubscriptionExisted;
+        };
+        self.end_subscription(session, Some(index), filter, held.format);
+        UnsubscribeReason::Success
+    }
+
+    /// Ends a subscription. What is owed for it and has not been sent is not sent any more [MQTT-3.10.4-2].
+    pub(crate) fn end_subscription(
+        &mut self,
+        session: SessionIndex,
+        index: Option<ConnectionIndex>,
+        filter: TopicFilter<'_>,
+        format: Option<Format>,
+    ) {
+        if let Some(index) = index
+            && let Ok(wanted) = transcoding::requested_format(filter, format)
+        {
+            self.state.cancel_replay(session, index, wanted.filter, wanted.format);
+        }
+        self.state.open_filter(session, filter);
+        self.state.commit(session, Change::Unsubscribed(filter.as_str().into()));
+        self.leave(session, filter, format);
+        if filter.share().is_some() {
+            M::leave_group(&mut self.state, session, filter.as_str());
+        }
+    }
+
+    /// A packet with many filters is worked off over several turns; so is one with few, where the turn has done enough. Says
+    /// whether that is so, or the connection has ended.
+    #[inline]
+    fn try_defer_filters<'p>(
+        &mut self,
+        index: ConnectionIndex,
+        session: SessionIndex,
+        filters: usize,
+        packet: impl FnOnce() -> Packet<'p>,
+    ) -> bool {
+        if filters <= FILTERS_PER_TURN && self.state.jobs.try_take_steps(filters) {
+            return false;
+        }
+        let is_put_off = self.defer_filters(index, session, &packet(), PartialSubscribe::default());
+        if !is_put_off && filters > FILTERS_PER_TURN {
+            self.refuse_filters(index);
+            return true;
+        }
+        is_put_off
+    }
+
+    #[cold]
+    fn refuse_filters(&mut self, index: ConnectionIndex) {
+        self.state.counters().refused_memory.add(1);
+        self.disconnect(index, DisconnectReason::QuotaExceeded, "there is no memory for the packet");
+    }
+
+    /// False where there is no memory for the packet.
+    #[cold]
+    fn defer_filters(
+        &mut self,
+        index: ConnectionIndex,
+        session: SessionIndex,
+        packet: &Packet<'_>,
+        begun: PartialSubscribe,
+    ) -> bool {
+        let len = packet.encoded_len(self.state.connections[index].version()).unwrap_or(0);
+        let fits = self.state.memory.share().admits(self.state.client_bytes(session), len).is_ok();
+        match packet.to_owned_packet().ok().filter(|_| fits) {
+            Some(packet) => self.start_filter_job(self.state.id(index), packet, len, begun),
+            None => return false,
+        }
+        true
+    }
+
+    /// Whether the subscription may be made, and with which QoS.
+    fn check_subscription(
+        &mut self,
+        index: ConnectionIndex,
+        session: SessionIndex,
+        request: &SubscriptionRequest<'_>,
+        identifier: Option<SubscriptionId>,
+        checks: &mut CheckBudget,
+    ) -> Result<QoS, SubscribeError> {
+        let settings = self.state.config.settings();
+        let filter = request.filter;
+        let levels = || filter.as_str().bytes().filter(|byte| *byte == b'/').count() + 1;
+        let told = || self.state.server_limits(index);
+        if filter.share().is_some() && !settings.shared_subscription_available && !told().shared_subscription_available
+        {
+            return Err(SubscribeReason::SharedSubscriptionsNotSupported.into());
+        }
+        if !settings.wildcard_subscription_available && filter.has_wildcard() && !told().wildcard_subscription_available
+        {
+            return Err(SubscribeReason::WildcardSubscriptionsNotSupported.into());
+        }
+        if identifier.is_some()
+            && !settings.subscription_identifier_available
+            && !told().subscription_identifier_available
+        {
+            return Err(SubscribeReason::SubscriptionIdentifiersNotSupported.into());
+        }
+        if filter.as_str().len() > settings.topic_bytes
+            || (filter.as_str().len() >= settings.topic_levels && levels() > settings.topic_levels)
+        {
+            return Err(SubscribeReason::TopicFilterInvalid.into());
+        }
+        match self.state.may_subscribe(index, filter, request.options.qos, checks) {
+            Some(true) => {}
+            Some(false) => return Err(SubscribeReason::NotAuthorized.into()),
+            None => return Err(SubscribeError::Unfinished),
+        }
+        let held = self.state.sessions[session].subscriptions();
+        let is_new = held.get(filter.as_str()).is_none();
+        if is_new
+            && self
+                .state
+                .memory
+                .share()
+                .admits(self.state.client_bytes(session), subscription_bytes(filter.as_str()))
+                .is_err()
+        {
+            self.state.counters().refused_memory.add(1);
+            return Err(SubscribeReason::QuotaExceeded.into());
+        }
+        if held.len() >= self.state.quota_state.quotas().subscriptions && is_new {
+            return Err(SubscribeReason::QuotaExceeded.into());
+        }
+        let user = self.state.sessions.user(session);
+        if is_new && user.is_some_and(|user| !user.has_room_for_subscription(&self.state.quota_state.quotas().of_user))
+        {
+            self.state.counters().subscriptions_refused_for_user.add(1);
+            return Err(SubscribeReason::QuotaExceeded.into());
+        }
+        if is_new && self.state.disk_error_for_session(session).is_some() {
+            self.state.counters().refused_disk.add(1);
+            return Err(SubscribeReason::QuotaExceeded.into());
+        }
+        if is_new && !M::has_room_for_filter(&mut self.state, session, filter.as_str()) {
+            return Err(SubscribeReason::QuotaExceeded.into());
+        }
+        let offered = self.state.connections[index].max_qos(self.state.config.settings().max_qos);
+        let max_qos = if filter.share().is_some() { offered.min(M::SHARED_MAX_QOS) } else { offered };
+        Ok(request.options.qos.min(max_qos))
+    }
+
+    /// Makes or replaces a subscription; gives the retained messages that are owed for it.
+    fn subscribe(
+        &mut self,
+        index: ConnectionIndex,
+        session: SessionIndex,
+        request: &SubscriptionRequest<'_>,
+        qos: QoS,
+        identifier: Option<SubscriptionId>,
+        wanted: FormatRequest<'_>,
+    ) -> Option<Replay> {
+        let filter = request.filter;
+        let record = SubscriptionRecord {
+            options: tautwire_protocol::SubscriptionOptions { qos, ..request.options },
+            identifier,
+            format: wanted.format,
+        };
+        if wanted.format.is_some() {
+            self.state.context.requested_formats().request();
+        }
+        let older = self.state.sessions[session].subscriptions().get(filter.as_str());
+        let existed = older.is_some();
+        if let Some(older) = older.filter(|older| older.format != wanted.format) {
+            self.withdraw(session, filter, older.format);
+        }
+        self.state.commit(session, Change::Subscribed(filter.as_str().into(), record));
+        if qos != QoS::AtMostOnce {
+            self.state.close_new_filter(session, filter.as_str());
+        }
+        if !existed {
+            self.state.counters().subscriptions.add(1);
+        }
+        if filter.share().is_some() {
+            // Retained messages are not sent for shared subscriptions [MQTT 5.0 section 4.8.2].
+            self.join(session, filter, wanted.filter, &record);
+            return None;
+        }
+        let retained_wanted = match request.options.retain_handling {
+            RetainHandling::SendAtSubscribe => true,
+            RetainHandling::SendIfNew if existed => {
+                // What was owed before is owed still, by the terms of the new subscription [MQTT-3.8.4-4].
+                self.state.update_replay(index, wanted, qos, identifier);
+                false
+            }
+            RetainHandling::SendIfNew => true,
+            RetainHandling::DoNotSend => {
+                self.state.cancel_replay(session, index, wanted.filter, wanted.format);
+                false
+            }
+        };
+        let scan = self.enter(session, wanted, &record, retained_wanted)?;
+        // After what waits already.
+        let after = self.state.sessions[session]
+            .outbound()
+            .map_or(0, |outbound| outbound.left_queue() + outbound.queued() as u64);
+        let mut charge = Charge::new(self.state.memory.ledger(), Kind::Replay);
+        charge.set(size_of::<Replay>() + wanted.filter.len());
+        let replaces = existed;
+        Some(Replay {
+            after,
+            scan,
+            next: None,
+            load_queue: LoadQueue::default(),
+            qos,
+            identifier,
+            format: wanted.format,
+            live_from: M::live_start(&self.state, session),
+            replaces,
+            charge,
+        })
+    }
+
+    /// Puts a subscription where messages find it; gives the search for the retained ones that match, if they are wanted.
+    pub(crate) fn enter(
+        &mut self,
+        session: SessionIndex,
+        wanted: FormatRequest<'_>,
+        record: &SubscriptionRecord,
+        retained_wanted: bool,
+    ) -> Option<Scan> {
+        let node = self.table.tree.entry(wanted.filter);
+        let any = self.table.tree.values(node).is_empty();
+        let is_persistent = self.state.is_fully_persistent(session);
+        if any {
+            M::add_interest(&mut self.state, wanted.filter);
+        }
+        M::await_interest(&mut self.state, session, wanted.filter);
+        let key = (session, wanted.format, wanted.by_filter);
+        let is_new = || self.table.tree.get_by_key(node, &key, Subscription::key).is_none();
+        let change = InterestChange { any, persistent: is_persistent && is_new() };
+        let (since, scan) =
+            self.state.context.exchange().subscribe(self.state.context.shard(), wanted.filter, change, retained_wanted);
+        let came_along = M::came_with_subscriptions(&self.state, session);
+        let subscription = Subscription {
+            session,
+            identifier: record.identifier,
+            since: if came_along { MIGRATED } else { since },
+            qos: record.options.qos,
+            no_local: record.options.no_local,
+            retain_as_published: record.options.retain_as_published,
+            format: wanted.format,
+            by_filter: wanted.by_filter,
+            is_persistent,
+        };
+        let replaced = self.table.tree.insert_sorted_by_key(node, subscription, Subscription::key);
+        if let Some(old) = replaced {
+            // [MQTT-3.8.4-4]: what is on its way from other threads for the old subscription is still for this one.
+            if let Some(place) =
+                self.table.tree.values_mut(node).iter_mut().find(|held| held.key() == subscription.key())
+            {
+                place.since = old.since;
+            }
+        }
+        self.table.generation += 1;
+        scan
+    }
+
+    pub(crate) fn join(
+        &mut self,
+        session: SessionIndex,
+        filter: TopicFilter<'_>,
+        matched: &str,
+        record: &SubscriptionRecord,
+    ) {
+        let key = self.state.sessions.key(session);
+        let room = self.state.sessions.entry(session).member_credit();
+        let number = M::session_number(&self.state, session);
+        let member = Member {
+            session: key,
+            number,
+            qos: record.options.qos,
+            retain_as_published: record.options.retain_as_published,
+            identifier: record.identifier,
+            format: record.format,
+            room,
+        };
+        let exchange = self.state.context.exchange();
+        exchange.join(filter.as_str(), matched, member);
+        let waits = exchange.group(filter.as_str()).filter(|group| group.waiting().0 > 0);
+        self.state.update_credit(session);
+        if let Some(group) = waits {
+            self.state.report_to_queue(group.filter(), key);
+        }
+    }
+
+    /// Takes a subscription away from where messages find it.
+    pub(crate) fn leave(&mut self, session: SessionIndex, filter: TopicFilter<'_>, format: Option<Format>) {
+        self.state.counters().subscriptions.subtract(1);
+        self.withdraw(session, filter, format);
+    }
+
+    fn withdraw(&mut self, session: SessionIndex, filter: TopicFilter<'_>, format: Option<Format>) {
+        let Ok(wanted) = transcoding::requested_format(filter, format) else { return };
+        if filter.share().is_some() {
+            let key = self.state.sessions.key(session);
+            self.state.leave_share(filter.as_str(), key);
+            return;
+        }
+        let Some(node) = self.table.tree.find(wanted.filter) else { return };
+        let key = (session, wanted.format, wanted.by_filter);
+        let persistent =
+            self.table.tree.remove_by_key(node, &key, Subscription::key).is_some_and(|held| held.is_persistent);
+        let any = self.table.tree.prune(node);
+        if any {
+            M::remove_interest(&mut self.state, wanted.filter);
+        }
+        let change = InterestChange { any, persistent };
+        self.state.context.exchange().unsubscribe(self.state.context.shard(), wanted.filter, change);
+        self.table.generation += 1;
+    }
+}
+
+fn granted_reason(qos: QoS) -> SubscribeReason {
+    match qos {
+        QoS::AtMostOnce => SubscribeReason::GrantedQoS0,
+        QoS::AtLeastOnce => SubscribeReason::GrantedQoS1,
+        QoS::ExactlyOnce => SubscribeReason::GrantedQoS2,
+    }
+}

@@ -1,0 +1,30 @@
+//! What [`super`] does with several parts of a shard.
+
+use crate::mode::Mode;
+use crate::shard::Shard;
+
+impl<M: Mode> Shard<M> {
+    /// Takes on what holds now, if that has changed. To be called between two packets; [`turn`](crate::scheduling::turn()) does so at its start.
+    #[inline]
+    pub fn apply_config_update(&mut self) {
+        if self.config_cell.has_update() {
+            self.apply_latest_config();
+        }
+    }
+
+    #[cold]
+    fn apply_latest_config(&mut self) {
+        let (config, _held_until_the_end) = self.config_cell.take();
+        // All of it first. What follows from it may publish wills, and these are judged by what holds now.
+        self.apply_settings(&config.settings);
+        self.apply_contracts(&config);
+        self.state.tap.apply(&config.taps, config.tracer.clone());
+        if self.state.metered.apply(config.metered()) {
+            // Topics are matched anew.
+            self.table.generation += 1;
+        }
+        let reviews = self.state.config.access_mut().apply(&config);
+        self.begin_reviews(reviews);
+        self.begin_contract_publication(&config);
+    }
+}

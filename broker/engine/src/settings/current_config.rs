@@ -1,0 +1,134 @@
+//! What a shard has adopted of the [`ConfigSnapshot`](crate::settings::config::ConfigSnapshot): what it asks for each packet, as plain fields.
+
+use std::sync::Arc;
+
+use tautwire_contracts::{Catalogue, Violation};
+
+use crate::access::AccessRules;
+use crate::index::ServerLimitsIndex;
+use crate::operations::violations::ViolationReport;
+use crate::routing::contracts::ViolationLogLimiter;
+use crate::settings::config::ConfigSnapshot;
+use crate::settings::server_limits::{ServerLimits, ServerLimitsTable};
+use crate::settings::values::Settings;
+
+/// Settings, contracts and access rules that hold for this shard now.
+pub(crate) struct CurrentConfig {
+    settings: Arc<Settings>,
+    /// What clients have been told of the settings: the current terms are always those of `settings`.
+    limits: ServerLimitsTable,
+    /// What messages must keep to.
+    contracts: Arc<Catalogue>,
+    violations: ViolationLogLimiter,
+    /// What clients may do.
+    access: AccessRules,
+}
+
+impl CurrentConfig {
+    pub(crate) fn new(config: &ConfigSnapshot) -> CurrentConfig {
+        CurrentConfig {
+            settings: config.settings.clone(),
+            limits: ServerLimitsTable::new(&config.settings),
+            contracts: config.contracts.clone(),
+            violations: ViolationLogLimiter::default(),
+            access: AccessRules::new(config),
+        }
+    }
+
+    #[inline]
+    pub(crate) fn settings(&self) -> &Arc<Settings> {
+        &self.settings
+    }
+
+    /// Adopts these settings, and the terms that they are to clients who come from now on. `is_used` says whether anybody is on some
+    /// terms. Answers whether terms had to be replaced on which somebody is.
+    pub(crate) fn apply_settings(
+        &mut self,
+        settings: &Arc<Settings>,
+        is_used: impl FnMut(ServerLimitsIndex) -> bool,
+    ) -> bool {
+        self.settings = settings.clone();
+        self.limits.change(&self.settings, is_used)
+    }
+
+    /// Whether the settings have been adopted.
+    pub(crate) fn has_applied(&self, settings: &Arc<Settings>) -> bool {
+        Arc::ptr_eq(settings, &self.settings)
+    }
+
+    /// Those of the settings of now.
+    pub(crate) fn current_limits(&self) -> ServerLimitsIndex {
+        self.limits.current()
+    }
+
+    /// What clients on these terms have been told.
+    pub(crate) fn limits(&self, index: ServerLimitsIndex) -> &ServerLimits {
+        self.limits.get(index)
+    }
+
+    #[inline]
+    pub(crate) fn contracts(&self) -> &Arc<Catalogue> {
+        &self.contracts
+    }
+
+    /// Adopts these contracts; says whether they are others.
+    pub(crate) fn apply_contracts(&mut self, contracts: &Arc<Catalogue>) -> bool {
+        let are_others = !Arc::ptr_eq(contracts, &self.contracts);
+        if are_others {
+            self.contracts = contracts.clone();
+            self.violations.history.keep_to(contracts);
+        }
+        are_others
+    }
+
+    /// A message breaks its contract, at `now_ms`: see [`ViolationLogLimiter::line`].
+    pub(crate) fn take_violation_line(&mut self, now_ms: u64) -> Option<u64> {
+        self.violations.line(now_ms)
+    }
+
+    /// Remembers that a message has broken its contract, for operators who ask.
+    pub(crate) fn record_violation(&mut self, contract: &str, topic: &str, violation: &Violation, now_ms: u64) {
+        self.violations.history.note(contract, topic, violation, now_ms);
+    }
+
+    /// What operators can be told of contracts that were broken.
+    pub(crate) fn violation_book(&self) -> &ViolationReport {
+        &self.violations.history
+    }
+
+    #[inline]
+    pub(crate) fn access(&self) -> &AccessRules {
+        &self.access
+    }
+
+    #[inline]
+    pub(crate) fn access_mut(&mut self) -> &mut AccessRules {
+        &mut self.access
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::settings::config::ConfigCell;
+
+    #[test]
+    fn limits_follow_the_settings_and_stay_for_connected_clients() {
+        let config_cell = ConfigCell::new(Settings { receive_maximum: 7, ..Settings::default() }, 1);
+        let mut current = CurrentConfig::new(&config_cell.current());
+        let before = current.current_limits();
+        let settings = Arc::new(Settings { receive_maximum: 9, ..Settings::default() });
+        assert!(!current.apply_settings(&settings, |_| true));
+        assert_eq!(current.settings().receive_maximum, 9);
+        assert_eq!(current.limits(current.current_limits()).receive_maximum, 9);
+        assert_eq!(current.limits(before).receive_maximum, 7);
+    }
+
+    #[test]
+    fn contracts_change_once() {
+        let mut current = CurrentConfig::new(&ConfigCell::new(Settings::default(), 1).current());
+        let contracts = Arc::default();
+        assert!(current.apply_contracts(&contracts));
+        assert!(!current.apply_contracts(&contracts));
+    }
+}

@@ -1,0 +1,7 @@
+//! What the configuration says, and how a new one takes effect.
+
+pub(crate) mod apply_settings;
+pub(crate) mod config;
+pub(crate) mod current_config;
+pub(crate) mod server_limits;
+pub(crate) mod values;

@@ -1,0 +1,604 @@
+//! One shard of the broker: the verbs by which its surroundings drive it.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use tautwire_memory::MemoryLedger;
+use tautwire_protocol::{
+    ConnectReason, DecodeError, DecodeOptions, Disconnect, DisconnectReason, Fault, FixedHeader, Packet, PacketType,
+    ReasonCode, ShortAcknowledgement, decode_body, decode_publish,
+};
+use tautwire_router::ShardIndex;
+use tautwire_session::AckLevel;
+
+use super::{Handled, Shard, ShardState};
+use crate::connection::connections::{Chunk, Output, PauseReason, Phase};
+use crate::connection::origin::ConnectionOrigin;
+use crate::connection::read_ahead::can_overtake;
+use crate::counters::Counters;
+use crate::index::{ConnectionId, ConnectionIndex};
+use crate::mode::Mode;
+use crate::operations::sys::SysTopics;
+use crate::routing::discovery::PublishedContracts;
+use crate::routing::publish_packets::SHARED_PAYLOAD_BYTES;
+use crate::routing::route::SubscriptionTable;
+use crate::scheduling::fan_out::FanOutBudget;
+use crate::scheduling::timer_wheel::Timer;
+use crate::settings::config::ConfigReader;
+use crate::settings::values::Settings;
+use crate::shared::Shared;
+
+/// How often expired retained messages are removed, and how many at a time.
+const RETAINED_EXPIRY_MS: u64 = 5_000;
+const RETAINED_EXPIRY_MAX: usize = 1_000;
+/// So many bytes may be read from a connection at a time as long as there is room for input.
+const READ_MIN_BYTES: usize = 4 << 10;
+/// So many may be read where there is none: acknowledgements among them make some.
+const READ_UNDER_PRESSURE_BYTES: usize = 512;
+/// So much of an incomplete packet may be kept however little memory is free: an acknowledgement that is cut in two frees more.
+const INPUT_RESERVED_BYTES: usize = 256;
+
+/// What a will is taken to have for each receiver, where it is not known any more: no more is copied.
+const WILL_BYTES: usize = SHARED_PAYLOAD_BYTES;
+
+impl<M: Mode> Shard<M> {
+    /// Shard `index` of the broker.
+    pub fn new(index: ShardIndex, shared: Shared, mode: M, now_ms: u64) -> Shard<M> {
+        let config_cell = ConfigReader::new(shared.config_cell.clone());
+        let settings = shared.config_cell.current().settings.clone();
+        let (sys, told) =
+            (SysTopics::new(index, &settings, now_ms), PublishedContracts::new(settings.contract_discovery));
+        let partial_batches = (0..shared.exchange.shards()).map(|_| None).collect();
+        let state = ShardState::new(index, shared, mode, now_ms);
+        Shard {
+            state,
+            table: SubscriptionTable::default(),
+            sys,
+            told,
+            config_cell,
+            next_retained_expiry_ms: now_ms,
+            partial_batches,
+        }
+    }
+
+    /// A new network connection. `None` where the broker holds as many as it may; close it then.
+    pub fn accept(&mut self, now_ms: u64) -> Option<ConnectionId> {
+        self.state.clock.set(now_ms);
+        // Whoever comes by a new listener finds all the rest as it is to be.
+        self.apply_config_update();
+        if self.state.context.sum(|counters| &counters.connections) >= self.state.config.settings().connections as u64 {
+            self.state.counters().connections_refused.add(1);
+            return None;
+        }
+        if !self.state.memory.has_room_for_connection() {
+            self.state.counters().connections_refused.add(1);
+            return None;
+        }
+        let index = self.state.open_connection()?;
+        Some(self.state.id(index))
+    }
+
+    /// What acknowledgements to a connection wait for.
+    pub fn ack_level(&mut self, id: ConnectionId) -> AckLevel {
+        self.state.connections.get(id).map_or(AckLevel::default(), |connection| connection.ack_level())
+    }
+
+    /// Has acknowledgements to a connection wait for something else than [`Acks::default`](crate::Acks::default).
+    pub fn set_ack_level(&mut self, id: ConnectionId, level: AckLevel) {
+        if let Some(connection) = self.state.connections.get(id) {
+            connection.set_ack_level(level);
+        }
+    }
+
+    /// Where a connection comes from. To be told after [`Shard::accept`], and before the first bytes.
+    pub fn set_origin(&mut self, id: ConnectionId, origin: Arc<ConnectionOrigin>) {
+        if let Some(connection) = self.state.connections.get(id) {
+            connection.set_origin(origin);
+        }
+    }
+
+    /// Where a connection comes from, if that has been told.
+    pub fn origin(&mut self, id: ConnectionId) -> Option<Arc<ConnectionOrigin>> {
+        self.state.connections.get(id)?.origin().cloned()
+    }
+
+    /// More has become known of where a connection comes from.
+    pub fn update_origin(&mut self, id: ConnectionId, complete: impl FnOnce(&mut ConnectionOrigin)) {
+        if let Some(presence) = self.state.connections.get(id).and_then(|connection| connection.presence()) {
+            presence.update(complete);
+        }
+    }
+
+    /// Bytes from the network: `range` of `chunk`, with what an earlier call left over in front. Returns how many were
+    /// consumed: all whole packets, unless the connection is to be paused, moved or closed.
+    ///
+    /// One whose packets give others much to write is paused, and what it had sent behind them waits.
+    pub fn receive(&mut self, id: ConnectionId, chunk: &Chunk, range: Range<usize>, now_ms: u64) -> usize {
+        self.state.clock.set(now_ms);
+        let output_max_bytes = self.state.memory.output_max_bytes();
+        let mut budget = FanOutBudget::begin(&self.state);
+        let mut at = range.start;
+        while at < range.end {
+            let Some(index) = self.state.connections.find(id) else { return range.len() };
+            let connection = &mut self.state.connections[index];
+            if connection.phase() == Phase::Closing {
+                return range.len();
+            }
+            if connection.is_reading_paused() {
+                if connection.can_read_ahead() {
+                    at = self.process_behind_paused(index, chunk, at..range.end);
+                }
+                break;
+            }
+            if connection.pending_bytes() > output_max_bytes {
+                // Answers are never dropped, so a client that asks and does not listen is not heard any more.
+                connection.pause_reading(PauseReason::Output);
+                self.state.counters().clients_choked.add(1);
+                break;
+            }
+            if M::pause_for_acks(&mut self.state, index) {
+                break;
+            }
+            match self.receive_packet(index, chunk, at..range.end) {
+                (consumed, Handled::Done) if consumed > 0 => {
+                    at += consumed;
+                    self.record_consumed(index, consumed);
+                    self.state.work_budget.count_packet();
+                    if budget.is_spent_after(&self.state, consumed) {
+                        break;
+                    }
+                }
+                (_, Handled::Ended) => {
+                    at = range.end;
+                    break;
+                }
+                (length, Handled::Later) => {
+                    let connection = &mut self.state.connections[index];
+                    if connection.can_read_ahead() {
+                        connection.set_read_ahead_bytes(length.max(connection.read_ahead_bytes()));
+                        at = self.process_behind_paused(index, chunk, at..range.end);
+                    } else if connection.is_challenged()
+                        && matches!(
+                            self.on_challenged_input(index, &chunk.bytes()[at..range.end], length),
+                            Handled::Ended
+                        )
+                    {
+                        at = range.end;
+                    }
+                    break;
+                }
+                (_, Handled::Done) => break,
+            }
+        }
+        if self.finish_source(&budget) {
+            self.pause_for_fan_out(id);
+        }
+        self.track_incomplete(id, at > range.start, at < range.end);
+        self.disconnect_overruns();
+        at - range.start
+    }
+
+    /// Hears what lies behind the packet at the start of `range`, which waits; gives where input is kept from.
+    fn process_behind_paused(&mut self, index: ConnectionIndex, chunk: &Chunk, range: Range<usize>) -> usize {
+        match self.read_ahead(index, &chunk.bytes()[range.clone()]) {
+            Handled::Ended => range.end,
+            Handled::Done | Handled::Later => range.start,
+        }
+    }
+
+    /// So much at the front of the input has been consumed.
+    #[inline]
+    fn record_consumed(&mut self, index: ConnectionIndex, consumed: usize) {
+        let connection = &mut self.state.connections[index];
+        let ahead_bytes = connection.read_ahead_bytes();
+        if ahead_bytes > 0 {
+            connection.set_read_ahead_bytes(ahead_bytes.saturating_sub(consumed));
+        }
+    }
+
+    /// Handles the packet at the start of `range`, if it is there in full; says how long it was.
+    fn receive_packet(&mut self, index: ConnectionIndex, chunk: &Chunk, range: Range<usize>) -> (usize, Handled) {
+        let bytes = &chunk.bytes()[range.clone()];
+        let connection = &self.state.connections[index];
+        let max_packet_size = connection.packet_max_bytes(self.state.config.settings().maximum_packet_size_bytes);
+        let version = connection.version();
+        let header = match FixedHeader::decode(bytes, &DecodeOptions { version, max_packet_size }) {
+            Ok(header) => header,
+            Err(error) => match self.state.decode_with_connack_limits(index, bytes, &error) {
+                Some(header) => header,
+                None => return (0, self.refuse(index, bytes, &error)),
+            },
+        };
+        let length = header.total_len();
+        let connection = &mut self.state.connections[index];
+        let awaiting_connect = connection.phase() == Phase::AwaitingConnect;
+        if awaiting_connect != (header.packet_type == PacketType::Connect) {
+            return (0, self.unexpected_packet(index, awaiting_connect));
+        }
+        if bytes.len() < length {
+            return (0, Handled::Done);
+        }
+        // AUTH is heard behind a CONNECT that is not taken yet, others behind a PUBLISH.
+        let can_read_ahead = can_overtake(header.packet_type) || header.packet_type == PacketType::Auth;
+        if can_read_ahead && connection.read_ahead_bytes() >= length {
+            return (length, Handled::Done);
+        }
+        if M::pause_for_storage(&mut self.state, index, &header, bytes[0]) {
+            return (length, Handled::Later);
+        }
+        self.state.log.begin_packet();
+        self.state.connections[index].record_received(self.state.clock.now_ms());
+        self.state.counters().packets_received.add(1);
+        let body = &bytes[header.header_len..length];
+        let handled = if header.packet_type == PacketType::Publish {
+            if self.state.quota_state.limits_publish_rate() && self.state.pause_for_rate(index, length) {
+                self.state.counters().packets_received.subtract(1);
+                return (length, Handled::Later);
+            }
+            match decode_publish(&header, body, version) {
+                Ok(publish) => {
+                    let payload_at = range.start + length - publish.payload.len();
+                    if self.state.connections[index].is_mounted() {
+                        self.on_mounted_publish(index, &publish, chunk, payload_at)
+                    } else {
+                        self.on_publish(index, &publish, chunk, payload_at)
+                    }
+                }
+                Err(error) => self.refuse(index, bytes, &error),
+            }
+        } else if let Some(acknowledgement) = ShortAcknowledgement::decode(&header, body) {
+            self.on_short_ack(index, acknowledgement)
+        } else {
+            match decode_body(&header, body, version) {
+                Ok(packet) => self.on_packet(index, &packet),
+                Err(error) => self.refuse(index, bytes, &error),
+            }
+        };
+        if matches!(handled, Handled::Later) {
+            self.state.counters().packets_received.subtract(1);
+            // Of all that may come again, only PUBLISH comes to a connection that has a rate.
+            self.state.refund_rate(index, length);
+        }
+        (length, handled)
+    }
+
+    /// Answers bytes that are no packet [MQTT 5.0 section 4.13]; more bytes may still make an incomplete one whole.
+    #[cold]
+    fn refuse(&mut self, index: ConnectionIndex, bytes: &[u8], error: &DecodeError) -> Handled {
+        match error.fault {
+            Fault::Incomplete { .. } => return Handled::Done,
+            Fault::OverLimit => self.state.counters().packets_too_large.add(1),
+            Fault::Malformed | Fault::ProtocolError => self.state.counters().protocol_errors.add(1),
+        }
+        log::debug!("connection {index} of {:?}: {error}", self.state.context.shard());
+        if self.state.connections[index].phase() == Phase::AwaitingConnect {
+            self.refuse_connect_bytes(index, bytes, error);
+            return Handled::Ended;
+        }
+        let reason = DisconnectReason::try_from(error.reason).unwrap_or(DisconnectReason::MalformedPacket);
+        self.disconnect(index, reason, error.cause.code());
+        Handled::Ended
+    }
+
+    /// A first packet that is not CONNECT is not answered [MQTT-3.1.0-1]; a second CONNECT is a Protocol Error
+    /// [MQTT-3.1.0-2].
+    #[cold]
+    fn unexpected_packet(&mut self, index: ConnectionIndex, awaiting_connect: bool) -> Handled {
+        self.state.counters().protocol_errors.add(1);
+        if awaiting_connect {
+            self.close(index);
+        } else {
+            self.disconnect(index, DisconnectReason::ProtocolError, "a second CONNECT");
+        }
+        Handled::Ended
+    }
+
+    /// Starts or stops the clock for a packet that has begun.
+    fn track_incomplete(&mut self, id: ConnectionId, consumed: bool, incomplete: bool) {
+        let now_ms = self.state.clock.now_ms();
+        let deadline_ms = now_ms + u64::from(self.state.config.settings().incomplete_packet_timeout_s) * 1000;
+        let Some(index) = self.state.connections.find(id) else { return };
+        if self.state.connections[index].track_incomplete(consumed, incomplete, now_ms) {
+            self.state.arm_connection(index, deadline_ms);
+        }
+    }
+
+    /// Most bytes that are to be read from a connection at a time: the less memory is free, the fewer.
+    #[inline]
+    pub fn read_max_bytes(&self) -> usize {
+        let read_bytes = usize::try_from(self.state.memory.share().read_bytes()).unwrap_or(usize::MAX);
+        if read_bytes >= READ_MIN_BYTES {
+            read_bytes
+        } else if self.state.memory.share().input_bytes() > 0 {
+            READ_MIN_BYTES
+        } else {
+            READ_UNDER_PRESSURE_BYTES
+        }
+    }
+
+    /// The surroundings keep `rest` of what the connection has sent, which takes them `held_bytes`: a packet that is not whole
+    /// yet, or whole ones behind one that waits. Where there is no memory for that, a client of 3.1.1 is not read from until there
+    /// is some. One of 5.0 can be told so: its connection is ended, nothing of it is to be kept, and the answer is false.
+    pub fn can_buffer_input(&mut self, id: ConnectionId, rest: &[u8], held_bytes: usize) -> bool {
+        let Some(index) = self.state.connections.find(id) else { return false };
+        let ShardState { connections, memory, .. } = &mut self.state;
+        let connection = &mut connections[index];
+        connection.set_input_bytes(held_bytes, memory.ledger());
+        // They are entered already. What else the client holds does not matter: a packet that has begun is to have its end.
+        // One that is held has only been read from where there was room.
+        if held_bytes <= INPUT_RESERVED_BYTES
+            || (connection.is_reading_paused() && !memory.share().is_input_full())
+            || memory.share().can_buffer_input(held_bytes)
+            || connection.phase() == Phase::Closing
+            || self.state.pause_for_input(index, rest, held_bytes)
+        {
+            return true;
+        }
+        let ShardState { connections, memory, .. } = &mut self.state;
+        let connection = &mut connections[index];
+        connection.set_input_bytes(0, memory.ledger());
+        self.state.counters().refused_memory.add(1);
+        const WHY: &str = "there is no memory for a packet that is not whole";
+        if self.state.connections[index].phase() == Phase::AwaitingConnect {
+            self.refuse_partial_connect(index, rest, ConnectReason::QuotaExceeded, WHY);
+        } else {
+            self.disconnect(index, DisconnectReason::QuotaExceeded, WHY);
+        }
+        false
+    }
+
+    /// Whether the connection is not to be read from until [`Action::Resume`](crate::Action::Resume).
+    pub fn is_reading_paused(&mut self, id: ConnectionId) -> bool {
+        self.state.connections.get(id).is_some_and(|connection| connection.is_reading_paused())
+    }
+
+    /// The peer has closed the connection, or the network has failed.
+    pub fn connection_lost(&mut self, id: ConnectionId, now_ms: u64) {
+        self.state.clock.set(now_ms);
+        if let Some(index) = self.state.connections.find(id) {
+            M::abandon_claim(self, id);
+            self.detach(index);
+            self.state.free_slot(index);
+        }
+    }
+
+    /// Whether bytes of the connection are taken in now: it is neither held nor being closed or moved.
+    pub fn is_reading(&mut self, id: ConnectionId) -> bool {
+        self.find_reading(id).is_some()
+    }
+
+    fn find_reading(&self, id: ConnectionId) -> Option<ConnectionIndex> {
+        let index = self.state.connections.find(id)?;
+        let connection = &self.state.connections[index];
+        (connection.phase() != Phase::Closing && !connection.is_reading_paused()).then_some(index)
+    }
+
+    /// The peer has ended the connection as [`Shard::lost`] has it, but by a word of its transport that is to be answered:
+    /// what is pending is written, then the connection is closed.
+    #[cold]
+    pub fn peer_closed(&mut self, id: ConnectionId, now_ms: u64) {
+        self.state.clock.set(now_ms);
+        if let Some(index) = self.find_reading(id) {
+            self.detach(index);
+            self.close(index);
+        }
+    }
+
+    /// The peer has broken the rules of its transport. It is told `reason` and `why` where its version has a way.
+    #[cold]
+    pub fn transport_error(&mut self, id: ConnectionId, reason: DisconnectReason, why: &str, now_ms: u64) {
+        self.state.clock.set(now_ms);
+        if let Some(index) = self.find_reading(id) {
+            self.disconnect(index, reason, why);
+        }
+    }
+
+    /// The broker is going down: every client that can be told is told.
+    pub fn shut_down(&mut self, now_ms: u64) {
+        self.state.clock.set(now_ms);
+        for index in self.state.connections.indices() {
+            let connection = &self.state.connections[index];
+            match connection.phase() {
+                Phase::Open if connection.is_v5() => {
+                    let goodbye = Disconnect::new(DisconnectReason::ServerShuttingDown);
+                    self.state.write_packet(index, &Packet::Disconnect(goodbye));
+                    M::release_for_shutdown(self, index);
+                    self.close(index);
+                }
+                Phase::Open | Phase::AwaitingConnect => {
+                    M::release_for_shutdown(self, index);
+                    self.close(index);
+                }
+                Phase::Closing | Phase::Vacant => {}
+            }
+        }
+    }
+
+    /// A connection that the engine asked to close or move is gone.
+    pub fn connection_closed(&mut self, id: ConnectionId) {
+        if let Some(index) = self.state.connections.find(id) {
+            M::abandon_claim(self, id);
+            self.state.free_slot(index);
+        }
+    }
+
+    /// Does what the time and the journal make due.
+    pub(crate) fn run_due_work(&mut self) {
+        self.state.check_throttled();
+        self.state.resume_after_memory();
+        self.state.resume_for_input();
+        self.state.resume_rate_limited();
+        self.state.run_spill();
+        M::release_waiting(&mut self.state);
+        self.state.clock.collect_due();
+        self.run_timers();
+        self.do_jobs();
+        self.drop_expired_retained();
+        self.publish_sys();
+        self.publish_contracts();
+        self.state.check_members();
+        if self.state.share_queues.any_unanswered() {
+            self.state.report_to_more_queues();
+        }
+        self.continue_scans();
+        self.disconnect_overruns();
+    }
+
+    /// Does what deadlines that have come ask for. Those of many clients may come at once, each with a will to publish: what is too much
+    /// for a turn is left for the next ones.
+    #[inline]
+    fn run_timers(&mut self) {
+        if !self.state.clock.has_due() {
+            return;
+        }
+        let mut budget = FanOutBudget::begin(&self.state);
+        while let Some(timer) = self.state.clock.next_due() {
+            let given = self.state.work_budget.deliveries();
+            match timer {
+                Timer::Connection(index) => self.connection_timer(index),
+                Timer::Session(index) => self.session_timer(index),
+            }
+            self.state.log.end_large_frame();
+            let will_bytes = if self.state.work_budget.deliveries() > given { WILL_BYTES } else { 0 };
+            if budget.is_spent_after(&self.state, will_bytes) {
+                break;
+            }
+        }
+        self.finish_source(&budget);
+    }
+
+    /// When something is due even if nothing happens.
+    pub(crate) fn next_due_ms(&self) -> Option<u64> {
+        let next = [
+            self.state.clock.next_ms(),
+            self.sys.next_ms(),
+            self.state.paused_readers.next_retry_ms(),
+            self.state.next_spill_ms(),
+            self.state.memory.throttled.next_check_ms(),
+            self.state.share_queues.next_due_ms(),
+        ];
+        let earliest_ms = next.iter().fold(u64::MAX, |earliest_ms, due_ms| earliest_ms.min(due_ms.unwrap_or(u64::MAX)));
+        (earliest_ms < u64::MAX).then_some(earliest_ms)
+    }
+
+    /// A connection whose output has grown since it was last asked for.
+    #[inline]
+    pub(crate) fn next_dirty(&mut self) -> Option<ConnectionId> {
+        self.state.connections.pop_dirty()
+    }
+
+    /// The pending output of a connection.
+    pub fn output(&mut self, id: ConnectionId) -> Option<&mut Output> {
+        let index = self.state.connections.find(id)?;
+        if M::is_write_suspended(&self.state, index) {
+            return None;
+        }
+        self.state.connections[index].output()
+    }
+
+    /// `written` bytes of the output have been taken by the network. Returns whether output is still pending.
+    pub fn sent(&mut self, id: ConnectionId, written: usize, now_ms: u64) -> bool {
+        self.state.clock.set(now_ms);
+        self.state.counters().bytes_sent.add(written as u64);
+        self.state.work_budget.count_written(written);
+        let Some(index) = self.state.connections.find(id) else { return false };
+        let connection = &mut self.state.connections[index];
+        let session = connection.session();
+        let Some(output) = connection.output() else { return false };
+        output.advance(written);
+        let pending_bytes = output.pending_bytes();
+        let fresh = output.count();
+        self.state.counters().output_bytes.add(fresh);
+        if pending_bytes > 0 {
+            self.wait_for_room(index, written > 0);
+        } else {
+            self.state.connections.release_output(index);
+        }
+        self.resume_after_output(index, pending_bytes);
+        if written > 0
+            && let Some(session) = session
+        {
+            self.state.send_pending(session);
+        }
+        self.state.connections[index].pending_bytes() > 0
+    }
+
+    /// Output stays pending beyond the turn: it may refer to no chunk, and it does not wait for ever.
+    fn wait_for_room(&mut self, index: ConnectionIndex, progress: bool) {
+        let now_ms = self.state.clock.now_ms();
+        let stall_s = self.state.config.settings().write_stall_timeout_s;
+        let Some(output) = self.state.connections[index].output() else { return };
+        output.settle();
+        if output.record_stall(progress, now_ms) && stall_s > 0 {
+            self.state.arm_connection(index, now_ms + u64::from(stall_s) * 1000);
+        }
+    }
+
+    /// Hears a client again that has taken enough of its output.
+    fn resume_after_output(&mut self, index: ConnectionIndex, pending_bytes: usize) {
+        let enough = pending_bytes <= self.state.memory.output_max_bytes() / 2;
+        if enough && self.state.connections[index].is_paused_for(PauseReason::Output) {
+            let id = self.state.id(index);
+            self.state.resume_reading(id, PauseReason::Output);
+        }
+    }
+
+    /// Tells how many batches the way to `shard` takes at present.
+    pub(crate) fn set_room(&mut self, shard: ShardIndex, batches: usize) {
+        self.state.outboxes.set_room(shard, batches);
+    }
+
+    /// Frees what is kept for reuse. To be called when fewer will use it than have.
+    pub fn shrink(&mut self) {
+        self.state.connections.shrink();
+        self.state.sessions.shrink();
+    }
+
+    /// What this shard has entered into the account of memory.
+    pub fn ledger(&self) -> &Arc<MemoryLedger> {
+        self.state.memory.ledger()
+    }
+
+    /// This shard's counters.
+    pub fn counters(&self) -> &Counters {
+        self.state.counters()
+    }
+
+    /// Bytes that the clients of all shards together hold, and the places of retained messages.
+    pub fn held_bytes(&self) -> u64 {
+        let exchange = self.state.context.exchange();
+        let places_bytes = exchange.retained_held_bytes().saturating_sub(exchange.retained_message_bytes());
+        self.state.memory.share().memory().total_held() + places_bytes
+    }
+
+    /// What the engine runs with.
+    pub fn settings(&self) -> &Settings {
+        self.state.config.settings()
+    }
+
+    /// Shard 0 does it for all, from time to time: an expired message is not sent even while it is still there.
+    fn drop_expired_retained(&mut self) {
+        let now_ms = self.state.clock.now_ms();
+        if self.state.context.is_first() && now_ms >= self.next_retained_expiry_ms {
+            let dropped = self.state.context.exchange().drop_expired_retained(now_ms, RETAINED_EXPIRY_MAX);
+            self.state.counters().dropped_expired.add(dropped as u64);
+            let pause_ms = if dropped == RETAINED_EXPIRY_MAX { 1 } else { RETAINED_EXPIRY_MS };
+            self.next_retained_expiry_ms = now_ms + pause_ms;
+        }
+    }
+
+    /// Ends connections whose session's queue has run over, where the settings want that.
+    pub(crate) fn disconnect_overruns(&mut self) {
+        while let Some(index) = self.state.connections.next_overrun() {
+            self.disconnect(index, DisconnectReason::QuotaExceeded, "the session's queue is full");
+        }
+    }
+
+    /// Why a connection ends, for the log.
+    pub(crate) fn log_disconnect(&self, index: ConnectionIndex, reason: ReasonCode, why: &str) {
+        let client =
+            self.state.connections[index].session().map_or("", |session| self.state.sessions[session].client_id());
+        log::debug!("client {client:?} disconnected: {} (0x{:02x}), {why}", reason.name(), reason.as_u8());
+        self.state.audit_disconnect(index, reason, why);
+    }
+}

@@ -1,0 +1,57 @@
+//! Publishers wait while messages come faster than the store writes them, so that there is an end to what is in memory.
+
+mod steps;
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Once the store has answered no shard for so long, nobody waits for it: the account of memory refuses what is too much.
+const STALLED_MS: u64 = 10_000;
+
+/// What the store has been given to write by all shards. A publisher's messages may be for sessions of any of them.
+#[derive(Debug, Default)]
+pub(crate) struct Backlog {
+    bytes: AtomicU64,
+    /// When there was none, or the store last answered.
+    moved_ms: AtomicU64,
+}
+
+impl Backlog {
+    pub(super) fn add(&self, bytes: usize, now_ms: u64) {
+        if self.bytes.fetch_add(bytes as u64, Ordering::Relaxed) == 0 {
+            self.moved_ms.store(now_ms, Ordering::Relaxed);
+        }
+    }
+
+    pub(super) fn take(&self, bytes: usize, now_ms: u64) {
+        self.bytes.fetch_sub(bytes as u64, Ordering::Relaxed);
+        self.moved_ms.store(now_ms, Ordering::Relaxed);
+    }
+
+    /// What it is about to have written; 0 where that stands still.
+    #[inline]
+    fn moving_bytes(&self, now_ms: u64) -> u64 {
+        let bytes = self.bytes.load(Ordering::Relaxed);
+        if bytes > 0 && now_ms < self.moved_ms.load(Ordering::Relaxed) + STALLED_MS { bytes } else { 0 }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_store_that_does_not_answer_is_not_waited_for_for_ever() {
+        let backlog = Backlog::default();
+        assert_eq!(backlog.moving_bytes(0), 0);
+        backlog.add(100, 1_000);
+        backlog.add(50, 5_000);
+        assert_eq!(backlog.moving_bytes(1_000 + STALLED_MS - 1), 150);
+        assert_eq!(backlog.moving_bytes(1_000 + STALLED_MS), 0);
+        backlog.take(100, 20_000);
+        assert_eq!(backlog.moving_bytes(20_000), 50, "it goes on");
+        backlog.take(50, 20_000);
+        assert_eq!(backlog.moving_bytes(20_000), 0);
+        backlog.add(1, 90_000);
+        assert_eq!(backlog.moving_bytes(90_001), 1, "it had nothing to do meanwhile");
+    }
+}
