@@ -133,7 +133,7 @@ mod tests {
         for (pairs, named, advice) in [
             (&[("a", true), ("b", false)][..], "server b", SYNC_ALWAYS),
             (&[("a", true)], "server b", NAME_ALL),
-            (&[], "not known", NAME_ALL),
+            (&[], "cannot verify that the NATS servers write to disk", NAME_ALL),
         ] {
             let error = judge(&known(pairs), &[], &holders).expect_err("weaker").to_string();
             assert!(error.contains(named) && error.ends_with(&format!("; {advice} [cluster_unsynced]")), "{error}");

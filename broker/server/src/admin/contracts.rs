@@ -26,7 +26,7 @@ pub(super) fn put(call: &mut RequestContext<'_, '_>) -> Result<Response, Respons
     };
     log::info!("contract {name} {}", if is_new { "added" } else { "replaced" });
     if catalogue.observing().any(|contract| contract.name() == name) {
-        log::warn!("the contract {name} is in observe mode: payloads that violate it are counted and delivered");
+        log::warn!("the contract {name} only observes: payloads that violate it are counted and delivered");
     }
     contract_response(if is_new { Status::CREATED } else { Status::OK }, &catalogue, name)
 }

@@ -200,8 +200,8 @@ mod tests {
             (&["--host", "unix:/s", "--port", "1"], "has no port"),
             (&["--host", "unix:/s", "--tls"], "has no TLS"),
             (&["--url", "unix:/s", "--tls"], "has no TLS"),
-            (&["--host", "unix:"], "the file of the socket is missing"),
-            (&["--url", "http://a"], "the scheme is one of mqtt, mqtts, ws, wss"),
+            (&["--host", "unix:"], "the path of the socket is missing"),
+            (&["--url", "http://a"], "the scheme must be mqtt, mqtts, ws or wss"),
         ] {
             let refused = resolved(given).expect_err("refused");
             assert!(refused.contains(expected), "{given:?}: {refused}");

@@ -200,7 +200,7 @@ mod tests {
         };
         let text = errors.join("\n");
         for part in [
-            "cluster.servers: address 1",
+            "cluster.servers: NATS server address 1",
             "keep one of them",
             "cluster.certificate and cluster.key",
             "cluster.nkey_file: /no/such/file",

@@ -407,7 +407,7 @@ fn a_state_that_cannot_be_taken_over_leaves_nothing_behind() {
     fs::write(&state, &bytes[..bytes.len() - 1]).expect("writes");
     refused(&["--data", &data, &state], "is truncated in the chunk at byte 704; ");
     fs::write(&state, b"SQLite format 3\0").expect("writes");
-    refused(&["--data", &data, &state], "is a database of SQLite");
+    refused(&["--data", &data, &state], "is an SQLite database");
     let names: Vec<_> =
         fs::read_dir(&folder.0).expect("reads").map(|entry| entry.expect("reads").file_name()).collect();
     assert_eq!(names.len(), 2, "{names:?}");

@@ -213,7 +213,7 @@ fn a_publisher_whose_broker_goes_away_ends_with_2() {
 fn a_broker_that_is_not_there_ends_with_2() {
     let free = std::net::TcpListener::bind("127.0.0.1:0").expect("binds").local_addr().expect("an address").port();
     let ended = run(&["pub", "-h", "127.0.0.1", "-p", &free.to_string(), "a", "m"]).expect(2);
-    assert!(ended.stderr.starts_with("tautwire: no connection to the server: "), "{}", ended.stderr);
+    assert!(ended.stderr.starts_with("tautwire: cannot connect to the server: "), "{}", ended.stderr);
     assert!(ended.stderr.contains(&format!("(127.0.0.1:{free}: ")), "{}", ended.stderr);
 }
 

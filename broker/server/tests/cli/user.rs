@@ -56,7 +56,7 @@ fn what_cannot_be_done_is_said() {
         "can be read by every user of this machine",
     );
     expect_error(&["add", "-f", file], b"", "write the name of one user");
-    expect_error(&["passwd", "-f", file, "alice"], b"x", "cannot be read");
+    expect_error(&["passwd", "-f", file, "alice"], b"x", "cannot read");
     expect_error(&["passwd", "-f", old, "alice"], b"x", "there is no user alice [user_unknown]");
     expect_error(&["remove", "-f", old, "alice"], b"", "there is no user alice [user_unknown]");
     expect_error(&["list", "-f", wrong], b"", ":1: there is no hash after the user name");

@@ -158,7 +158,7 @@ fn a_header_must_say_what_is_required() {
     assert!(log.contains("which proxy.require_certificate requires"), "{log}");
     let stderr =
         Broker::refused_with_listeners(&folder, "[[listener]]\naddress = \"127.0.0.1:0\"\nproxy.require_tls = true\n");
-    assert!(stderr.contains("has proxy.require_tls and no proxy.trusted"), "{stderr}");
+    assert!(stderr.contains("has proxy.require_tls but no proxy.trusted"), "{stderr}");
 }
 
 /// The header comes before TLS and before the WebSocket handshake; none of their bytes is taken for it.

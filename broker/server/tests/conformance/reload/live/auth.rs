@@ -422,7 +422,7 @@ fn requests_for_two(scene: &ReloadTest, what: &str) -> String {
 fn connect_pending(scene: &ReloadTest) -> crate::support::Client {
     scene.service.hold(true);
     let before = scene.service.asked();
-    let name = format!("pending-{}", scene.name());
+    let name = format!("held-{}", scene.name());
     let pending = scene.connecting(&name).send();
     scene.service.await_requests(before + 1);
     pending
