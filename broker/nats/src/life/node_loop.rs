@@ -46,6 +46,9 @@ pub(super) struct NodeLoop {
     broker: Arc<dyn Broker>,
     shared: Arc<Shared>,
     connected: Arc<Notify>,
+    /// The status while there is a connection.
+    connected_status: ConnectionStatus,
+    was_connected: bool,
     store: Store,
     tasks: Tasks,
     done: Receiver<Done>,
@@ -104,6 +107,8 @@ impl NodeLoop {
             broker,
             shared,
             connected,
+            connected_status: ConnectionStatus::Ready,
+            was_connected: true,
             deferred: DeferredCommands::default(),
             inbox,
             link,
@@ -177,6 +182,7 @@ impl NodeLoop {
             self.member.answer(now_ms, id, &answer);
         }
         self.store.connected(now_ms);
+        self.report_connection();
         for (_, link) in self.retired.extract_if(.., |(until_ms, _)| *until_ms <= now_ms) {
             tokio::spawn(async move { link.client.drain().await });
         }
@@ -187,6 +193,26 @@ impl NodeLoop {
         if self.stops_at_ms.is_some_and(|at_ms| at_ms <= now_ms || is_done && has_no_commands) {
             self.ended = Some(EndReason::Stopped);
         }
+    }
+
+    /// Reports a connection that is lost or made again.
+    fn report_connection(&mut self) {
+        let is_connected = self.store.is_connected();
+        if std::mem::replace(&mut self.was_connected, is_connected) == is_connected {
+            return;
+        }
+        if is_connected {
+            self.broker.connection_status(&self.connected_status);
+        } else {
+            let why = "the connection is lost".to_owned();
+            self.broker.connection_status(&ConnectionStatus::Waiting(Error::Connection { why }));
+        }
+    }
+
+    /// Reports the result of a change of the access.
+    fn access_changed(&mut self, status: ConnectionStatus) {
+        self.broker.connection_status(&status);
+        self.connected_status = status;
     }
 
     /// Carries out what the machine has decided, and what has found room by it.
@@ -381,7 +407,7 @@ impl NodeLoop {
             Input::Link(_, Ok(link)) => self.switch_connection(*link),
             Input::Link(_, Err(error)) => {
                 warn!("the new access to NATS cannot be used, and the one before goes on: {error}");
-                self.broker.connection_status(&ConnectionStatus::AccessRefused(error));
+                self.access_changed(ConnectionStatus::AccessRefused(error));
             }
         }
     }
@@ -417,7 +443,8 @@ impl NodeLoop {
         self.shared.take_at_once(link.client.max_payload());
         self.retired.push((until_ms, std::mem::replace(&mut self.link, link)));
         self.member.resubscribe_interest(now_ms());
-        self.broker.connection_status(&ConnectionStatus::AccessChanged);
+        self.was_connected = true;
+        self.access_changed(ConnectionStatus::AccessChanged);
     }
 }
 
