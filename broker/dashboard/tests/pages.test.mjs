@@ -3,6 +3,7 @@
 import assert from "node:assert/strict";
 import { once } from "node:events";
 import { after, before, test } from "node:test";
+import { makeClusterWithoutNats } from "./mock/cluster.mjs";
 import { MockServer } from "./mock/server.mjs";
 import { findings, logIn, openTab, startChromium } from "./support/browser.mjs";
 
@@ -240,7 +241,7 @@ onPage("why says which member of a group got the last message", "#/why?client=me
 
 onPage("why says when another node has to be asked", "#/why?client=elsewhere&topic=a", {}, async ({ page }) => {
   await page.getByText("This node does not know: it does not serve the client.").waitFor();
-  await page.getByText("To change it: ask the other nodes.").waitFor();
+  await page.getByText("To change it: ask the other nodes").waitFor();
   assert.deepEqual(await findings(page), []);
 });
 
@@ -401,7 +402,7 @@ onPage("a cluster shows its nodes, and any of them is drained after a question",
 });
 
 onPage("a node without a way to its servers says so, and who only reads gets no orders to give", "#/cluster", { token: null }, async ({ page, server }) => {
-  Object.assign(server.state.cluster, { serving: false, nats: { state: "waiting", why: "no server answers [nats_unreachable]" } });
+  server.state.cluster = makeClusterWithoutNats();
   await logIn(page, READER);
   await page.getByText("This node has no way to NATS.").waitFor();
   await page.getByText("serves no clients").waitFor();

@@ -1,9 +1,9 @@
 // What a real broker has answered (`npm run record`), and values made like it.
 
 import assert from "node:assert/strict";
-import { recorded } from "../support/recording.mjs";
+import { RECORDED, RECORDED_CLUSTER, recorded } from "../support/recording.mjs";
 
-const ANSWERS = await recorded();
+const ANSWERS = { ...(await recorded(RECORDED)), ...(await recorded(RECORDED_CLUSTER)) };
 
 /** The body of a recorded answer, by method and path. */
 export function body(name) {
